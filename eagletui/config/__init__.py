@@ -1,0 +1,1 @@
+"""What a person writes: pydantic models of the configuration, and loading them."""

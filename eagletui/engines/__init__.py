@@ -1,0 +1,1 @@
+"""What SGLang and vLLM are: process shapes, flags, endpoints, metric names, line patterns. Pure, mostly tables."""

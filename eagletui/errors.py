@@ -1,0 +1,74 @@
+"""What can go wrong, as one tree. Every message is a sentence that says what, where and what to do; no traceback reaches a user.
+
+EagletuiError               exit 2 unless said otherwise
+├── UsageError              arguments that do not fit together
+├── ConfigError             a configuration file, with file and line
+└── NodeError               exit 20: no link
+    ├── UnknownHostError    the name does not resolve
+    ├── ConnectError        refused, no route, timed out, jump host failed
+    ├── AuthError           the node did not accept any login
+    ├── HostKeyError        unknown, changed or revoked host key
+    ├── ChannelError        the node refused one more session, or forwarding (`forbidden` tells)
+    ├── LinkLostError       the connection broke while in use
+    ├── CommandTimeout      a remote command did not end in its time
+    └── ShellError          the login shell never ran our script (a noisy or broken rc file)
+"""
+
+from __future__ import annotations
+
+
+class EagletuiError(Exception):
+    """A failure with a sentence for the user. `exit_status` is what a command returns for it."""
+
+    exit_status = 2
+
+
+class UsageError(EagletuiError):
+    """Arguments that do not fit together."""
+
+
+class ConfigError(EagletuiError):
+    """A configuration file that cannot be used."""
+
+
+class NodeError(EagletuiError):
+    """The node cannot be reached or used."""
+
+    exit_status = 20
+
+
+class UnknownHostError(NodeError):
+    """The host name does not resolve."""
+
+
+class ConnectError(NodeError):
+    """The connection could not be made."""
+
+
+class AuthError(NodeError):
+    """The node accepted no login."""
+
+
+class HostKeyError(NodeError):
+    """The host key is unknown, changed or revoked."""
+
+
+class ChannelError(NodeError):
+    """The node refused a channel. `refused`: nobody listens there; `forbidden`: forwarding is not allowed."""
+
+    def __init__(self, message: str, *, refused: bool = False, forbidden: bool = False) -> None:
+        super().__init__(message)
+        self.refused = refused
+        self.forbidden = forbidden
+
+
+class LinkLostError(NodeError):
+    """The connection broke while in use."""
+
+
+class CommandTimeout(NodeError):  # noqa: N818 - it is an outcome that callers expect, named as in the docs
+    """A remote command did not end in its time."""
+
+
+class ShellError(NodeError):
+    """The login shell never ran our script."""

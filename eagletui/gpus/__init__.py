@@ -1,0 +1,1 @@
+"""nvidia-smi: what to ask and how to read the answer. Pure."""

@@ -1,0 +1,1 @@
+"""Bytes to records to events to startup state, and the store of lines. Pure."""

@@ -1,0 +1,1 @@
+"""Reaching a machine: the Node protocol and its kinds (ssh, local). Knows only shell."""

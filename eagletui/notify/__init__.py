@@ -1,0 +1,1 @@
+"""Who is told what. Its room; it is empty until the issue on notices."""

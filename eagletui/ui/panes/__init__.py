@@ -1,0 +1,1 @@
+"""Panes: each bound to one part of the snapshot."""
