@@ -1,0 +1,82 @@
+"""The lines of a followed log, by number. A bounded ring now; the interface is what a spool file will have, too."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from enum import IntEnum
+
+CAPACITY = 100_000
+"""Lines kept, about 25 MB."""
+
+
+class LineKind(IntEnum):
+    """What a stored line is, for colour and folding."""
+
+    PLAIN = 0
+    WARNING = 1
+    ERROR = 2
+    PROGRESS = 3
+    PROBE = 4
+    """Access-log lines of our own probes, folded: `count` of them in a row."""
+    MARKER = 5
+    """A line of ours: a rotation, a gap, the end of the log."""
+    DEBUG = 6
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLine:
+    """One line as shown. `text` is clean (no escape sequences, no control characters); `time` ("14:05:39") and `rank` ("TP0") were taken off its front.
+
+    `level` is the level word when the line had one ("WARNING"), taken off the front, too. `count` is how many lines are folded in it.
+    """
+
+    text: str
+    kind: LineKind = LineKind.PLAIN
+    time: str = ""
+    rank: str = ""
+    level: str = ""
+    count: int = 1
+
+
+class LineStore:
+    """Lines numbered from 0 for as long as the store lives: `first` is the oldest still kept, `end` is one past the newest.
+
+    `revision` grows with every change, `replace_last` included (a progress bar or a probe count that updates in place).
+    """
+
+    def __init__(self, capacity: int = CAPACITY) -> None:
+        self._lines: deque[StoredLine] = deque(maxlen=capacity)
+        self.end = 0
+        self.revision = 0
+        self.warnings = 0
+        self.errors = 0
+
+    @property
+    def first(self) -> int:
+        """Number of the oldest kept line."""
+        return self.end - len(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def append(self, line: StoredLine) -> int:
+        """Add a line and give its number."""
+        self._lines.append(line)
+        self.end += 1
+        self.revision += 1
+        self.warnings += line.kind is LineKind.WARNING
+        self.errors += line.kind is LineKind.ERROR
+        return self.end - 1
+
+    def replace(self, number: int, line: StoredLine) -> bool:
+        """Put `line` in the place of an earlier one (same kind); False when that one is no longer kept."""
+        if not self.first <= number < self.end:
+            return False
+        self._lines[number - self.end] = line
+        self.revision += 1
+        return True
+
+    def line(self, number: int) -> StoredLine | None:
+        """The line with this number, None when it is not kept."""
+        return self._lines[number - self.end] if self.first <= number < self.end else None
