@@ -1,0 +1,190 @@
+r"""The named scripts that read a node, and the exact shape of what each prints. Parsers stand in the modules named beside each.
+
+All are POSIX sh (bash, dash, busybox), start few programs, write nothing to the node, and take values as positional arguments only. No script sends
+a signal: a stream ends because its stdin ends (`tail --pid`, or a closed pipe at its next write).
+
+processes              (processes.py)  one whole process table
+    @sys\n boot_id\n CLK_TCK\n uptime seconds\n epoch seconds\n own uid\n own pid of this shell\n \0@stat\n  all /proc/PID/stat, concatenated
+    \0@uid\n  lines /proc/PID/status:Uid:\treal\teffective\tsaved\tfs   \0@argv\n  then to the end: repeated  /proc/PID/cmdline \0 element \0
+    (non-empty elements only).  comm may hold newlines; no part before @argv can hold a NUL, so \0@NAME\n cannot be forged.
+details PID ...        (details.py)  what discovery needs of a few processes; every value that a user can choose is hex
+    for each pid:  pid N\n  argv HEX\n  cwd HEX\n  fd N HEX-of-link DEVICE INODE SIZE MTIME TYPE READABLE\n (N = 0 1 2; "-" where unknown; TYPE
+    regular|character|fifo|socket|directory|other; READABLE y|n)  sock INODE\n (one a socket it holds)   nofd\n (its descriptors cannot be read)
+    at the end:  listen PROTO LOCALHEX:PORTHEX UID INODE\n  (PROTO tcp|tcp6; state 0A of /proc/net/tcp*)  user UID NAME\n   done\n
+poll                   (poll.py)  answers requests on stdin until it ends; only builtins
+    SEQ ping\n            -> SEQ done\n
+    SEQ family PID ...\n  -> SEQ stat LINE\n for each that lives (its /proc/PID/stat up to the first newline), SEQ done\n
+    SEQ all\n             -> SEQ pids PID PID ...\n, SEQ stat LINE\n for each not seen by an earlier `all`, SEQ done\n
+follow PATH FROM       (follow.py)  follows a file by descriptor: FROM is a byte offset from 1 ("+1"), or "-N" for its last N bytes
+    first line:  file DEVICE INODE SIZE MTIME START\n   (START: the 0-based offset at which what follows begins), then raw bytes for ever.
+    exit 3: no such file, 4: not readable, 5: not a regular file (the sentence on stderr)
+read-range PATH OFFSET LENGTH   (follow.py)  the same first line, then at most LENGTH bytes from the 0-based OFFSET
+launch-offset PATH LIMIT        (follow.py)  OFFSET\n of the last "server_args=" in the last LIMIT bytes of the file (absolute, 0-based), or nothing
+run-tool SECONDS ARGV...        a read-only program with a deadline: its stdout, stderr and exit status; 127 not found, 124 ended by the deadline
+loop-tool ARGV...               the same without a deadline, until stdin ends (`nvidia-smi -l 1`)
+"""
+
+from __future__ import annotations
+
+from eagletui.shell.script import Script
+
+PROCESSES = Script(
+    "processes",
+    r"""
+boot=-; read -r boot </proc/sys/kernel/random/boot_id 2>/dev/null
+up=-; read -r up rest </proc/uptime 2>/dev/null
+printf '@sys\n%s\n%s\n%s\n%s\n%s\n%s\n' "$boot" "$(getconf CLK_TCK 2>/dev/null || echo 100)" "$up" "$(date +%s)" "$(id -u)" "$$"
+printf '\0@stat\n'; cat /proc/[0-9]*/stat 2>/dev/null
+printf '\0@uid\n'; grep -H '^Uid:' /proc/[0-9]*/status 2>/dev/null
+printf '\0@argv\n'
+if grep -aHZz . /proc/self/cmdline >/dev/null 2>&1; then
+grep -aHZz . /proc/[0-9]*/cmdline 2>/dev/null
+else
+for f in /proc/[0-9]*/cmdline; do
+tr '\0' '\n' <"$f" 2>/dev/null | while IFS= read -r a; do [ -n "$a" ] && printf '%s\0%s\0' "$f" "$a"; done
+done
+fi
+exit 0
+""",
+)
+
+DETAILS = Script(
+    "details",
+    r"""
+hex() { od -An -v -tx1 2>/dev/null | tr -d ' \n'; }
+uids=' '
+for p in "$@"; do
+case $p in ''|*[!0-9]*) continue;; esac
+[ -d "/proc/$p" ] || continue
+printf 'pid %s\nargv %s\ncwd %s\n' "$p" "$(cat "/proc/$p/cmdline" 2>/dev/null | hex)" "$(readlink -n "/proc/$p/cwd" 2>/dev/null | hex)"
+if ls "/proc/$p/fd" >/dev/null 2>&1; then
+for n in 0 1 2; do
+l=$(readlink "/proc/$p/fd/$n" 2>/dev/null) || continue
+s=$(stat -L -c '%d %i %s %Y' "/proc/$p/fd/$n" 2>/dev/null) || s='- - - -'
+if [ -f "/proc/$p/fd/$n" ]; then t=regular; elif [ -c "/proc/$p/fd/$n" ]; then t=character; elif [ -p "/proc/$p/fd/$n" ]; then t=fifo
+elif [ -S "/proc/$p/fd/$n" ]; then t=socket; elif [ -d "/proc/$p/fd/$n" ]; then t=directory; else t=other; fi
+if [ -r "/proc/$p/fd/$n" ]; then r=y; else r=n; fi
+printf 'fd %s %s %s %s %s\n' "$n" "$(printf '%s' "$l" | hex)" "$s" "$t" "$r"
+done
+ls -l "/proc/$p/fd" 2>/dev/null | sed -n 's/.* -> socket:\[\([0-9]*\)\]$/sock \1/p'
+else
+printf 'nofd\n'
+fi
+while read -r k u rest; do case $k in Uid:) case $uids in *" $u "*) ;; *) uids="$uids$u ";; esac;; esac; done <"/proc/$p/status" 2>/dev/null
+done
+for f in tcp tcp6; do
+while read -r sl local remote st q tr ret uid to inode rest; do
+case $st in 0A) printf 'listen %s %s %s %s\n' "$f" "$local" "$uid" "$inode";; esac
+done <"/proc/net/$f" 2>/dev/null
+done
+for u in $uids; do
+n=$(getent passwd "$u" 2>/dev/null) || n=$(grep "^[^:]*:[^:]*:$u:" /etc/passwd 2>/dev/null)
+printf 'user %s %s\n' "$u" "${n%%:*}"
+done
+printf 'done\n'
+exit 0
+""",
+)
+
+POLL = Script(
+    "poll",
+    r"""
+known=' '
+while IFS=' ' read -r seq verb rest; do
+case $verb in
+family)
+for p in $rest; do
+case $p in ''|*[!0-9]*) continue;; esac
+if IFS= read -r line 2>/dev/null <"/proc/$p/stat"; then printf '%s stat %s\n' "$seq" "$line"; fi
+done 2>/dev/null;;
+all)
+now=' '; new=' '
+for d in /proc/[0-9]*; do
+p=${d#/proc/}; now="$now$p "
+case $known in *" $p "*) ;; *) new="$new$p ";; esac
+done
+printf '%s pids%s\n' "$seq" "${now% }"
+for p in $new; do
+if IFS= read -r line 2>/dev/null <"/proc/$p/stat"; then printf '%s stat %s\n' "$seq" "$line"; fi
+done 2>/dev/null
+known=$now;;
+esac
+printf '%s done\n' "$seq"
+done
+exit 0
+""",
+)
+
+_FILE_HEAD = r"""
+[ -e "$1" ] || { printf '%s\n' "no such file" >&2; exit 3; }
+[ -f "$1" ] || { printf '%s\n' "not a regular file" >&2; exit 5; }
+[ -r "$1" ] || { printf '%s\n' "permission denied" >&2; exit 4; }
+exec 3<"$1" || exit 4
+set -- "$1" "$2" "${3-}" $(stat -L -c '%d %i %s %Y' "$1" 2>/dev/null || echo '- - 0 0')
+"""
+
+FOLLOW = Script(
+    "follow",
+    _FILE_HEAD
+    + r"""
+case $2 in
+-*) n=${2#-}; if [ "$6" -gt "$n" ]; then start=$(($6 - n)); else start=0; fi;;
+*) start=$((${2#+} - 1));;
+esac
+printf 'file %s %s %s %s %s\n' "$4" "$5" "$6" "$7" "$start"
+if tail --pid=$$ -c 0 /dev/null >/dev/null 2>&1; then
+tail --pid=$$ -s 0.2 -c +$((start + 1)) -f <&3 2>/dev/null &
+else
+tail -c +$((start + 1)) -f <&3 2>/dev/null &
+fi
+while read -r eagletui_beat; do :; done
+exit 0
+""",
+)
+
+READ_RANGE = Script(
+    "read-range",
+    _FILE_HEAD
+    + r"""
+printf 'file %s %s %s %s %s\n' "$4" "$5" "$6" "$7" "$2"
+tail -c +$(($2 + 1)) <&3 2>/dev/null | head -c "$3"
+exit 0
+""",
+)
+
+LAUNCH_OFFSET = Script(
+    "launch-offset",
+    _FILE_HEAD
+    + r"""
+if [ "$6" -gt "$2" ]; then base=$(($6 - $2)); else base=0; fi
+at=$(tail -c +$((base + 1)) <&3 2>/dev/null | grep -abo 'server_args=' 2>/dev/null | tail -n 1)
+at=${at%%:*}
+[ -n "$at" ] && printf '%s\n' "$((base + at))"
+exit 0
+""",
+)
+
+RUN_TOOL = Script(
+    "run-tool",
+    r"""
+s=$1; shift
+command -v "$1" >/dev/null 2>&1 || { printf '%s: not found\n' "$1" >&2; exit 127; }
+if command -v timeout >/dev/null 2>&1; then exec timeout -k 1 "$s" "$@" </dev/null; fi
+exec "$@" </dev/null
+""",
+)
+
+LOOP_TOOL = Script(
+    "loop-tool",
+    r"""
+command -v "$1" >/dev/null 2>&1 || { printf '%s: not found\n' "$1" >&2; exit 127; }
+"$@" </dev/null &
+while read -r eagletui_beat; do :; done
+exit 0
+""",
+)
+
+SCRIPTS: dict[str, Script] = {
+    s.name: s for s in (PROCESSES, DETAILS, POLL, FOLLOW, READ_RANGE, LAUNCH_OFFSET, RUN_TOOL, LOOP_TOOL)
+}
+"""Every script by name; the demo answers by these names, and tests run each of them."""
