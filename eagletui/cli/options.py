@@ -1,0 +1,49 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from eagletui.errors import UsageError
+
+if TYPE_CHECKING:
+    from eagletui.nodes.base import Node
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def node_options(function: F) -> F:
+    """NODE and the options that say how to reach it and which server and log to look at."""
+    for decorate in reversed(
+        (
+            click.argument("node"),
+            click.option("--port", type=click.IntRange(1, 65535), help="The server that listens on this port."),
+            click.option("--log", "log_path", metavar="PATH", help="Follow this file on the node instead of the one found."),
+            click.option(
+                "-F", "ssh_config", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+                help="Another ssh configuration file.",
+            ),
+            click.option(
+                "--speed", type=click.FloatRange(0.1, 1000), default=None, help="For the demo node only: its times are divided by this."
+            ),
+        )
+    ):  # fmt: skip
+        function = decorate(function)
+    return function
+
+
+def open_chosen(node: str, ssh_config: Path | None, speed: float | None) -> Node:
+    """The node that the options name, not connected yet. Raises UsageError, UnknownHostError."""
+    from eagletui.nodes.registry import open_node
+
+    if node == "demo":
+        from eagletui.demo.node import open_demo
+
+        return open_demo(speed=speed or 1.0)
+    if speed is not None:
+        raise UsageError("--speed is for the demo node alone: only a simulated node's time can be changed")
+    return open_node(node, config_file=ssh_config)
