@@ -1,0 +1,101 @@
+"""Requests to the script `poll` and its answers, decoded as they come in.
+
+Total: lines that are no answer are passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from eagletui.shell.processes import StatRow, parse_stat
+from eagletui.shell.script import Command
+from eagletui.shell.scripts import POLL
+
+_LINE_LIMIT = 8 << 20
+"""Bytes of one line: `pids` of a node with a million processes."""
+_OPEN_LIMIT = 64
+"""Answers begun and not ended: more are not asked at a time, so the oldest is of a request nobody waits for."""
+_ANSWER = re.compile(rb"\A(\d{1,18}) (stat|pids|done)(?: (.*))?\Z", re.DOTALL)
+_PID = re.compile(rb"\A(\d{1,10}) \(")
+
+
+@dataclass(frozen=True, slots=True)
+class PollAnswer:
+    """The answer to request `seq`.
+
+    `pids` None unless `all` was asked. `torn` live, but their names hold a newline, so their stat was cut.
+    """
+
+    seq: int
+    rows: tuple[StatRow, ...] = ()
+    pids: frozenset[int] | None = None
+    torn: frozenset[int] = frozenset()
+
+
+def start_poll() -> Command:
+    """The stream that answers requests written to its stdin."""
+    return Command(POLL)
+
+
+def ask_ping(seq: int) -> bytes:
+    """A request that only proves that the node answers (and keeps the lease)."""
+    return b"%d ping\n" % seq
+
+
+def ask_family(seq: int, pids: Iterable[int]) -> bytes:
+    """Which of these live, with their stat."""
+    return b"%d family %b\n" % (seq, " ".join(str(int(pid)) for pid in pids).encode())
+
+
+def ask_all(seq: int) -> bytes:
+    """All pids of the node, and the stat of those that no earlier `all` saw."""
+    return b"%d all\n" % seq
+
+
+@dataclass(slots=True)
+class _Open:
+    rows: list[StatRow] = field(default_factory=list)
+    pids: frozenset[int] | None = None
+    torn: set[int] = field(default_factory=set)
+
+
+class PollDecoder:
+    """Turns what `poll` prints into answers, in the order in which they end."""
+
+    def __init__(self) -> None:
+        self._tail = b""
+        self._skipping = False
+        self._open: dict[int, _Open] = {}
+
+    def feed(self, chunk: bytes) -> list[PollAnswer]:
+        """The answers that this chunk ends."""
+        *lines, self._tail = (self._tail + chunk).split(b"\n")
+        if len(self._tail) > _LINE_LIMIT:
+            self._tail, too_long = b"", True
+        else:
+            too_long = False
+        if self._skipping and lines:
+            lines, self._skipping = lines[1:], False
+        self._skipping = self._skipping or too_long
+        return [answer for line in lines if (answer := self._line(line)) is not None]
+
+    def _line(self, line: bytes) -> PollAnswer | None:
+        found = _ANSWER.match(line)
+        if found is None:
+            return None
+        seq, kind, rest = int(found[1]), found[2], found[3] or b""
+        if kind == b"done":
+            ended = self._open.pop(seq, None) or _Open()
+            return PollAnswer(seq, tuple(ended.rows), ended.pids, frozenset(ended.torn))
+        answer = self._open.setdefault(seq, _Open())
+        if len(self._open) > _OPEN_LIMIT:
+            del self._open[next(iter(self._open))]
+        if kind == b"pids":
+            answer.pids = frozenset(int(word) for word in rest.split() if word.isdigit() and len(word) <= 10)
+        elif (row := parse_stat(rest)) is not None:
+            answer.rows.append(row)
+        elif (torn := _PID.match(rest)) is not None:
+            answer.torn.add(int(torn[1]))
+        return None
