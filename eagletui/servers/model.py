@@ -111,7 +111,8 @@ class Server:
     """One inference server on a node, as found. `port` None: it listens nowhere and names none. `listening`: the port is open now, by the family.
 
     `flags` are its main settings in short words for the status line ("TP 8", "EAGLE3 steps 2 topk 4 draft 5"); `command` is exact, NOT masked.
-    `age_s` is seconds since the launcher started, by the node's clock.
+    `age_s` is seconds since the launcher started, by the node's clock. `host` is the address to ask on the node. `foreign_listener`: the port is open,
+    but by a process that is not of the family.
     """
 
     id: str
@@ -129,6 +130,8 @@ class Server:
     flags: tuple[str, ...] = ()
     age_s: float | None = None
     ours: bool = True
+    host: str = "127.0.0.1"
+    foreign_listener: bool = False
 
     @property
     def pid(self) -> int:

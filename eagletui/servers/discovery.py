@@ -1,0 +1,170 @@
+"""Finding the servers of a node without any configuration, in two round trips.
+
+Sans-IO: who drives it runs the commands.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Generator, Sequence
+from dataclasses import dataclass, replace
+
+from eagletui.engines.shapes import Flags, Launch, flags_of, holds_no_port, launch_of, title_of
+from eagletui.servers.family import Identity, family_of, launchers, members_of, own_shell, to_process
+from eagletui.servers.model import Inventory, Orphan, Process, Server
+from eagletui.servers.output import log_source, tees_near
+from eagletui.servers.ports import endpoint_of
+from eagletui.shell.details import Details, ask_details, parse_details
+from eagletui.shell.processes import ProcessTable, ask_processes, parse_processes
+from eagletui.shell.script import Command
+
+_LOOKED_AT = 40
+"""Processes of one family that are looked at closely (about 15 ms each on a busy node): the launcher and whoever may
+listen."""
+_USERS = 16
+"""Users whose names are asked beside those of servers, so that others' GPU memory has a name."""
+_ORPHANS_LOOKED_AT = 16
+
+
+@dataclass(slots=True)
+class _Found:
+    """A launcher with its family, between the two round trips."""
+
+    launcher: Process
+    launch: Launch
+    flags: Flags
+    family: tuple[Process, ...]
+    looked_at: list[int]
+
+
+def _worth_looking(launcher: Process, family: Sequence[Process], processes: Sequence[Process]) -> list[int]:
+    def rank(process: Process) -> int:
+        title = title_of(process.argv, process.comm)
+        if process.pid == launcher.pid:
+            return 0
+        if process.argv == launcher.argv or (title is not None and title.role == "other"):
+            return 1
+        return 2 if title is None else 3
+
+    candidates = [p for p in family if not p.gone and not holds_no_port(p.argv)]
+    members = [p.pid for p in sorted(candidates, key=rank)][:_LOOKED_AT]
+    return members + [pid for pid in tees_near(launcher, processes) if pid not in members]
+
+
+def _first_look(processes: Sequence[Process], known: Collection[Identity], keepers: Collection[int]) -> list[_Found]:
+    found: list[_Found] = []
+    for launcher in launchers(processes):
+        launch = launch_of(launcher.argv)
+        if launch is None:
+            continue
+        family = family_of(launcher, processes, known=known, keepers=keepers)
+        found.append(_Found(launcher, launch, flags_of(launch), family, _worth_looking(launcher, family, processes)))
+    return found
+
+
+def _strangers(processes: Sequence[Process], found: Sequence[_Found]) -> list[Process]:
+    """Processes that an engine renamed and that are in no family."""
+    taken = {p.pid for one in found for p in one.family}
+    return [p for p in processes if p.pid not in taken and not p.gone and title_of(p.argv, p.comm) is not None]
+
+
+def _one_of_each_user(processes: Sequence[Process], asked: Collection[int]) -> list[int]:
+    """A pid of each user that has none among those asked: `details` names the users of what it looks at."""
+    by_pid = {p.pid: p for p in processes}
+    known = {by_pid[pid].uid for pid in asked if pid in by_pid}
+    wanted: list[int] = []
+    for process in processes:
+        if process.uid is not None and process.uid not in known and process.argv and not process.gone:
+            known.add(process.uid)
+            wanted.append(process.pid)
+    return wanted[:_USERS]
+
+
+def _age(process: Process, table: ProcessTable) -> float | None:
+    if table.uptime_s is None:
+        return None
+    return max(0.0, round(table.uptime_s - process.started / table.ticks_per_s, 2))
+
+
+def _server(one: _Found, processes: Sequence[Process], table: ProcessTable, details: Details) -> Server:
+    launcher = one.launcher
+    seen = details.of(launcher.pid)
+    command = seen.argv if seen is not None and seen.argv else launcher.argv
+    exact = {d.pid: d.argv for d in details.processes if d.argv}
+    family = tuple(replace(p, argv=exact.get(p.pid, p.argv)) for p in one.family)
+    launch = launch_of(command) or one.launch
+    flags = flags_of(launch)
+    members = members_of(launcher, family, processes)
+    where = endpoint_of(launch.engine, flags, launcher, family, details)
+    users = dict(details.users)
+    return Server(
+        id=f"{launch.engine}:{where.port if where.port is not None else f'pid-{launcher.pid}'}",
+        engine=launch.engine,
+        launcher=replace(launcher, argv=command),
+        family=members,
+        user=None if launcher.uid is None else users.get(launcher.uid, str(launcher.uid)),
+        port=where.port,
+        model=flags.model,
+        command=command,
+        cwd=seen.cwd if seen is not None else None,
+        log=log_source(launcher, seen, details),
+        listening=where.listening,
+        tp=flags.tp,
+        flags=flags.words,
+        age_s=_age(launcher, table),
+        ours=launcher.uid is not None and launcher.uid == table.own_uid,
+        host=where.host,
+        foreign_listener=where.foreign,
+    )
+
+
+def _with_unique_ids(servers: Sequence[Server]) -> tuple[Server, ...]:
+    """Servers that share a port (one of them cannot have it) are told apart by pid."""
+    times = Counter(server.id for server in servers)
+    return tuple(replace(s, id=f"{s.id}-{s.pid}") if times[s.id] > 1 else s for s in servers)
+
+
+def _orphan(process: Process, table: ProcessTable, users: dict[int, str]) -> Orphan:
+    title = title_of(process.argv, process.comm)
+    return Orphan(
+        process=process,
+        name=title.name if title is not None else process.comm,
+        user=None if process.uid is None else users.get(process.uid, str(process.uid)),
+        age_s=_age(process, table),
+    )
+
+
+def discover(
+    *, known: Collection[Identity] = frozenset(), keepers: Collection[int] = frozenset()
+) -> Generator[Command, bytes, Inventory]:
+    """Yields commands, is sent their stdout, and returns what is on the node: servers by start, orphans, all processes.
+
+    `known` are (pid, start ticks) that were members of a family while alive, `keepers` pids of our own keepers: both
+    come
+    from records. Our own shell, and what it runs, is in nothing that is returned.
+    """
+    table = parse_processes((yield ask_processes()))
+    everything = tuple(to_process(row) for row in table.rows)
+    if not everything:
+        return Inventory(notes=("the node's process table could not be read (is /proc mounted?)",))
+    hidden = own_shell(table, everything)
+    processes = tuple(p for p in everything if p.pid not in hidden)
+    found = _first_look(processes, known, keepers)
+    strangers = _strangers(processes, found)
+    asked = list(dict.fromkeys(pid for one in found for pid in one.looked_at))
+    asked += [p.pid for p in strangers[:_ORPHANS_LOOKED_AT]]
+    asked += _one_of_each_user(processes, asked)
+    details = parse_details((yield ask_details(asked))) if asked else Details(complete=True)
+    notes: tuple[str, ...] = ()
+    if not details.complete:
+        notes = ("the node's answer about processes was cut short, so ports and logs may be missing",)
+    there = [one for one in found if not details.complete or details.of(one.launcher.pid) is not None]
+    servers = [_server(one, processes, table, details) for one in sorted(there, key=lambda one: one.launcher.started)]
+    users = dict(details.users)
+    return Inventory(
+        servers=_with_unique_ids(servers),
+        orphans=tuple(_orphan(p, table, users) for p in strangers),
+        processes=processes,
+        users=details.users,
+        notes=notes,
+    )
