@@ -11,9 +11,18 @@ from collections.abc import Iterable
 from typing import Final
 
 from eagletui.gpus.model import GpuReport
-from eagletui.gpus.nvidia_smi import LINE_CAP, answer_lines
 from eagletui.gpus.smi_messages import Message
-from eagletui.gpus.smi_rows import Dialect, Row, build_report, clean_line, read_line, refused_field, split_answer
+from eagletui.gpus.smi_rows import (
+    LINE_CAP,
+    Dialect,
+    Row,
+    answer_lines,
+    build_report,
+    clean_line,
+    read_line,
+    refused_field,
+    split_answer,
+)
 
 ROUND_CAP: Final = 2048
 """Lines of one round; twice the GPUs that any node has."""
@@ -26,14 +35,15 @@ _Key = int | str
 class LoopParser:
     """Reads the loop of one dialect, in chunks of any size.
 
-    `retry` is set when the tool does not know a field: start anew with it.
-
-    `known`: the indexes that a survey found, so that the first round is published at once too.
+    `retry` is set when the tool does not know a field: start anew with it. `known`: the indexes that the loop will
+    tell, so that the first round too is published at once. `unopened`: what a survey heard of GPUs that the loop does
+    not ask; they stand in each report.
     """
 
-    def __init__(self, dialect: Dialect, known: Iterable[int] = ()) -> None:
+    def __init__(self, dialect: Dialect, known: Iterable[int] = (), unopened: Iterable[Message] = ()) -> None:
         self.retry: Dialect | None = None
         self._dialect = dialect
+        self._unopened = tuple(unopened)
         self._known: set[_Key] = set(known)
         self._round: dict[_Key, Row | Message] = {}
         self._last: dict[_Key, Row | Message] = {}
@@ -51,9 +61,9 @@ class LoopParser:
         return reports
 
     def flush(self, exit_status: int | None = None, stderr: bytes = b"") -> list[GpuReport]:
-        """The loop ended. What it said last is a report;
+        """The loop ended: a report of what it said last, if it said anything.
 
-        rows of a round that was cut off are not, unless no round was whole.
+        Rows of a round that was cut off make no report, unless no round was whole.
         """
         reports: list[GpuReport] = []
         rest, self._tail = self._tail, b""
@@ -67,7 +77,7 @@ class LoopParser:
         if self._round and (spoken or not self._last):
             reports.append(self._publish(exit_status))
         elif not self._last and not reports:
-            reports.append(build_report([], self._noise, exit_status))
+            reports.append(build_report([], [*self._unopened, *self._noise], exit_status))
         self._round = {}
         return reports
 
@@ -100,4 +110,4 @@ class LoopParser:
     def _publish(self, exit_status: int | None = None) -> GpuReport:
         rows, messages = split_answer(self._round.values())
         self._last, self._known, self._round = self._round, set(self._round), {}
-        return build_report(rows, messages, exit_status)
+        return build_report(rows, [*self._unopened, *messages], exit_status)

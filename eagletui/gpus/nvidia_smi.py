@@ -10,12 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from eagletui.gpus.loop import LoopParser
 from eagletui.gpus.model import Gpu, GpuError, GpuProcess, GpuReport, MigInstance
 from eagletui.gpus.smi_messages import Message, joined, leading_code, read_message
 from eagletui.gpus.smi_rows import (
     Dialect,
+    answer_lines,
     build_report,
-    clean_line,
     read_count,
     read_line,
     refused_field,
@@ -32,6 +33,7 @@ __all__ = [
     "Argv",
     "Dialect",
     "Listing",
+    "LoopParser",
     "MigMemory",
     "QueryAnswer",
     "assemble",
@@ -42,6 +44,8 @@ __all__ = [
     "parse_mig_memory",
     "parse_query",
     "query_gpu_argv",
+    "read_compute_apps",
+    "read_list",
     "timeout_report",
     "with_memory",
 ]
@@ -52,10 +56,6 @@ CALL_TIMEOUT_S: Final = 10
 
 Without persistence mode the driver is loaded anew for each call, which takes about 3 s.
 """
-OUTPUT_CAP: Final = 1 << 20
-"""Bytes that are read of an answer; 16 GPUs make about 4 KiB."""
-LINE_CAP: Final = 16 << 10
-"""Bytes of a line beyond which it is not one of ours."""
 _CSV: Final = "--format=csv,noheader,nounits"
 _APPS_FIELDS: Final = "--query-compute-apps=gpu_uuid,pid,used_gpu_memory,process_name"
 LIST_ARGV: Final[Argv] = ("nvidia-smi", "-L")
@@ -104,15 +104,6 @@ class QueryAnswer:
     unopened: tuple[Message, ...] = ()
 
 
-def answer_lines(stdout: bytes, stderr: bytes) -> list[str]:
-    """The lines of an answer, stdout first, within the caps.
-
-    nvidia-smi prints most messages on stdout, sh and old versions on stderr.
-    """
-    raw = stdout[:OUTPUT_CAP].split(b"\n") + stderr[:OUTPUT_CAP].split(b"\n")
-    return [clean_line(line) for line in raw if len(line) <= LINE_CAP]
-
-
 def parse_query(
     stdout: bytes,
     stderr: bytes,
@@ -157,7 +148,7 @@ def _process(line: str) -> GpuProcess | None:
     return GpuProcess(int(cells[1]), name, read_count(cells[2]), cells[0])
 
 
-def parse_compute_apps(stdout: bytes, stderr: bytes = b"", exit_status: int | None = 0) -> AppsAnswer:
+def read_compute_apps(stdout: bytes, stderr: bytes = b"", exit_status: int | None = 0) -> AppsAnswer:
     """The answer of compute_apps_argv().
 
     An empty table is normal, also inside a container whose processes are elsewhere.
@@ -173,9 +164,14 @@ def parse_compute_apps(stdout: bytes, stderr: bytes = b"", exit_status: int | No
     return AppsAnswer((), GpuError(code, joined(messages)))
 
 
+def parse_compute_apps(stdout: bytes, stderr: bytes = b"", exit_status: int | None = 0) -> tuple[GpuProcess, ...]:
+    """The processes of read_compute_apps alone."""
+    return read_compute_apps(stdout, stderr, exit_status).processes
+
+
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What `-L` gave: healthy GPUs as (index, uuid), MIG instances by the uuid of their GPU, and GPUs it could not open."""
+    """What `-L` gave: healthy GPUs as (index, uuid), MIG instances by the uuid of their GPU, GPUs that do not open."""
 
     gpus: tuple[tuple[int, str], ...] = ()
     mig: Mapping[str, tuple[MigInstance, ...]] = field(default_factory=dict)
@@ -186,7 +182,7 @@ _GPU_LINE = re.compile(r"GPU (\d{1,4}): .*\(UUID: ([^()\s]+)\)", re.ASCII)
 _MIG_LINE = re.compile(r"MIG (\S.*?)\s+Device\s+(\d{1,4}): \(UUID: (MIG-[^()\s]+)\)", re.ASCII)
 
 
-def parse_list(stdout: bytes, stderr: bytes = b"") -> Listing:
+def read_list(stdout: bytes, stderr: bytes = b"") -> Listing:
     """The answer of LIST_ARGV."""
     gpus: list[tuple[int, str]] = []
     mig: dict[str, list[MigInstance]] = {}
@@ -200,6 +196,11 @@ def parse_list(stdout: bytes, stderr: bytes = b"") -> Listing:
         elif (message := read_message(line)).device is not None:
             unopened.append(message)
     return Listing(tuple(dict.fromkeys(gpus)), {uuid: tuple(found) for uuid, found in mig.items()}, tuple(unopened))
+
+
+def parse_list(stdout: bytes, stderr: bytes = b"") -> dict[str, tuple[MigInstance, ...]]:
+    """The MIG instances of read_list alone, by the uuid of their GPU."""
+    return dict(read_list(stdout, stderr).mig)
 
 
 def with_memory(

@@ -16,21 +16,23 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final, NamedTuple
 
-from eagletui.gpus.model import GpuError, GpuProcess, GpuReport, MigInstance
+from eagletui.gpus.model import GpuError, GpuReport, MigInstance
 from eagletui.gpus.nvidia_smi import (
     CALL_TIMEOUT_S,
     LIST_ARGV,
     XML_ARGV,
     Argv,
     Dialect,
+    LoopParser,
     QueryAnswer,
     assemble,
     compute_apps_argv,
-    parse_compute_apps,
-    parse_list,
+    loop_argv,
     parse_mig_memory,
     parse_query,
     query_gpu_argv,
+    read_compute_apps,
+    read_list,
     timeout_report,
     with_memory,
 )
@@ -57,14 +59,23 @@ Reply = Outcome | tuple[int | None, bytes, bytes] | Ended
 
 @dataclass(frozen=True, slots=True)
 class Surveyed:
-    """A survey's report, and what a loop after it needs:
+    """A survey's report, and what a loop after it needs: `loop_argv(dialect, only)` and `LoopParser(…, unopened)`.
 
-    the names that worked and, if not all answer, the GPUs to ask.
+    `only`: indexes of the GPUs to ask when one that cannot be opened makes a call for all fail; None is all.
     """
 
     report: GpuReport
     dialect: Dialect
     only: tuple[int, ...] | None = None
+    unopened: tuple[Message, ...] = ()
+
+    def loop(self) -> tuple[Argv, LoopParser]:
+        """The call that goes on after this survey, and the parser for what it prints."""
+        asked = self.only
+        if asked is None:
+            asked = tuple(gpu.index for gpu in self.report.gpus)
+        unopened = () if self.only is None else self.unopened
+        return loop_argv(self.dialect, self.only), LoopParser(self.dialect, asked, unopened)
 
 
 def survey(dialect: Dialect = Dialect.NEW) -> Generator[Argv, Reply, GpuReport]:
@@ -83,7 +94,7 @@ def full_survey(dialect: Dialect = Dialect.NEW) -> Generator[Argv, Reply, Survey
     timed_out = report.error is not None and report.error.code == "timeout"
     if report.gpus and not timed_out:
         report = yield from _join(report, only)
-    return Surveyed(report, dialect, only)
+    return Surveyed(report, dialect, only, answer.unopened)
 
 
 def _ended(reply: Reply) -> Outcome | None:
@@ -118,7 +129,7 @@ def _query_healthy(
     listed = _ended((yield LIST_ARGV))
     if listed is None:
         return answer, None
-    listing = parse_list(listed.stdout, listed.stderr)
+    listing = read_list(listed.stdout, listed.stderr)
     only = tuple(sorted({index for index, _ in listing.gpus}))
     if not only:
         return answer, None
@@ -131,26 +142,24 @@ def _join(report: GpuReport, only: tuple[int, ...] | None) -> Generator[Argv, Re
 
     A failure here leaves the rows as they are and stands beside them.
     """
-    processes: tuple[GpuProcess, ...] = ()
     mig: dict[str, tuple[MigInstance, ...]] = {}
     error = report.error
     outcome = _ended((yield compute_apps_argv(only)))
     if outcome is None:
-        late = _late("the process table")
-        return replace(assemble(report), error=error or late)
-    apps = parse_compute_apps(outcome.stdout, outcome.stderr, outcome.exit_status)
-    processes, error = apps.processes, error or apps.error
+        return replace(report, error=error or _late("the process table"))
+    apps = read_compute_apps(outcome.stdout, outcome.stderr, outcome.exit_status)
+    error = error or apps.error
     if any(gpu.mig_enabled for gpu in report.gpus):
         mig, late_error = yield from _mig()
         error = error or late_error
-    return replace(assemble(report, processes, mig), error=error)
+    return replace(assemble(report, apps.processes, mig), error=error)
 
 
 def _mig() -> Generator[Argv, Reply, tuple[dict[str, tuple[MigInstance, ...]], GpuError | None]]:
     listed = _ended((yield LIST_ARGV))
     if listed is None:
         return {}, _late("the MIG instances")
-    mig = dict(parse_list(listed.stdout, listed.stderr).mig)
+    mig = dict(read_list(listed.stdout, listed.stderr).mig)
     if not mig:
         return mig, None
     described = _ended((yield XML_ARGV))

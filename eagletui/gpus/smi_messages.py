@@ -66,6 +66,8 @@ _EXITS: dict[int, GpuErrorCode] = {
     127: "no-tool",
     137: "timeout",
 }
+_USAGE_MAX: Final = 3
+"""Up to here nvidia-smi speaks of its arguments, not of the driver."""
 _SENTENCES: dict[GpuErrorCode, str] = {
     "no-permission": "nvidia-smi may not be run by this user",
     "no-devices": "nvidia-smi found no devices",
@@ -127,9 +129,7 @@ def code_of_exit(exit_status: int | None) -> GpuErrorCode:
     """What an answer without rows and without a known message means by its exit status."""
     if exit_status is None:
         return "unparsable"
-    if exit_status in _EXITS:
-        return _EXITS[exit_status]
-    return "nvml-error" if exit_status > 0 else "unparsable"
+    return _EXITS.get(exit_status, "unparsable" if exit_status <= _USAGE_MAX else "nvml-error")
 
 
 def sentence(code: GpuErrorCode, exit_status: int | None) -> str:

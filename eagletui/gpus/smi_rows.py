@@ -80,6 +80,11 @@ REASONS: Final = (
 0x1 gpu-idle and 0x2 applications-clocks-setting are left out: they are no trouble.
 """
 
+OUTPUT_CAP: Final = 1 << 20
+"""Bytes that are read of an answer; 16 GPUs make about 4 KiB."""
+LINE_CAP: Final = 16 << 10
+"""Bytes of a line beyond which it is not one of ours."""
+
 _NUMBER = re.compile(r"([+-]?\d{1,18}(?:\.\d{1,9})?) ?(?:%|MiB|MB|W|C)?", re.ASCII)
 _MASK = re.compile(r"0[xX]([0-9a-fA-F]{1,16})")
 _INDEX = re.compile(r"(\d{1,4})\s*(?:,|$)", re.ASCII)
@@ -204,6 +209,15 @@ def read_line(line: str, dialect: Dialect) -> Row | Message | None:
     return read_message(line)
 
 
+def answer_lines(stdout: bytes, stderr: bytes) -> list[str]:
+    """The lines of an answer, stdout first, within the caps.
+
+    nvidia-smi prints most messages on stdout, sh and old versions on stderr.
+    """
+    raw = stdout[:OUTPUT_CAP].split(b"\n") + stderr[:OUTPUT_CAP].split(b"\n")
+    return [clean_line(line) for line in raw if len(line) <= LINE_CAP]
+
+
 def split_answer(items: Iterable[Row | Message | None]) -> tuple[list[Row], list[Message]]:
     """Rows and messages apart, in their order."""
     rows: list[Row] = []
@@ -233,7 +247,9 @@ def _placed(rows: Sequence[Row], messages: Sequence[Message]) -> dict[int, Gpu]:
         state: GpuState = message.device or "error"
         index = at_bus.get(message.bus) if message.bus else None
         if index is not None:
-            gpus[index] = replace(gpus[index], state=state)
+            # Figures of a device that cannot be opened are leftovers; who it is stays true.
+            told = gpus[index]
+            gpus[index] = Gpu(index, told.uuid, told.name, state, driver=told.driver)
         else:
             homeless.append(Gpu(-1, state=state))
     if gpus:  # with no row at all nothing says how the tool counts, and no row is invented
