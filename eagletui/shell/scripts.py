@@ -187,4 +187,4 @@ exit 0
 SCRIPTS: dict[str, Script] = {
     s.name: s for s in (PROCESSES, DETAILS, POLL, FOLLOW, READ_RANGE, LAUNCH_OFFSET, RUN_TOOL, LOOP_TOOL)
 }
-"""Every script by name; the demo answers by these names, and tests run each of them."""
+"""Every script by name; a simulated node answers by these names, and tests run each of them."""
