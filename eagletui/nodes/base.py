@@ -1,4 +1,4 @@
-"""The Node protocol: everything eagletui does to a machine goes through these few methods. Kinds: ssh, local (and the demo, which is ssh)."""
+"""The Node protocol: everything eagletui does to a machine goes through these few methods. Kinds: ssh, local."""
 
 from __future__ import annotations
 

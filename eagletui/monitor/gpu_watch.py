@@ -1,0 +1,114 @@
+"""Watching the GPUs of a node: one survey, then one endless `nvidia-smi -l 1`, and the process table every 5 s. Never two calls of a kind at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from eagletui.gpus.model import GpuError, GpuProcess, GpuReport, MigInstance
+from eagletui.gpus.nvidia_smi import CALL_TIMEOUT_S, LoopParser, assemble, compute_apps_argv, loop_argv, read_compute_apps, timeout_report
+from eagletui.gpus.sequence import Ended, Surveyed
+from eagletui.monitor.drive import ask_tool, survey_gpus
+from eagletui.monitor.snapshot import GpuView
+from eagletui.nodes.base import Node
+from eagletui.shell.script import Command
+from eagletui.shell.scripts import LOOP_TOOL
+
+APPS_EVERY_S = 5.0
+RETRY_S = 60.0
+"""After a message instead of rows: drivers get loaded and tools installed, but not every second."""
+SILENT_S = 15.0
+"""The loop answers each second; a call itself has 10 s, so after this it hangs."""
+HISTORY = 60
+"""Points of utilisation kept for each GPU: the last minute."""
+_HOPELESS = frozenset({"timeout"})
+"""Errors after which no second call is tried: each hung nvidia-smi waits in the driver for ever."""
+
+
+class GpuWatch:
+    """Keeps `view` current while run() runs. `on_change` is called after each change."""
+
+    def __init__(self, node: Node, on_change: Callable[[], None]) -> None:
+        self.view = GpuView()
+        self._node = node
+        self._on_change = on_change
+        self._processes: tuple[GpuProcess, ...] = ()
+        self._mig: dict[str, tuple[MigInstance, ...]] = {}
+        self._history: dict[int, deque[int | None]] = {}
+        self._ask_apps = asyncio.Event()
+
+    def processes_changed(self) -> None:
+        """Ask for the process table now: a server came, went or changed."""
+        self._ask_apps.set()
+
+    async def run(self) -> None:
+        """Watch until cancelled, or until nvidia-smi hangs (then the view says so and no further call is made). Raises NodeError."""
+        while True:
+            surveyed = await survey_gpus(self._node)
+            report = surveyed.report
+            self._processes = tuple(p for gpu in report.gpus for p in gpu.processes)
+            self._mig = {gpu.uuid: gpu.mig for gpu in report.gpus if gpu.uuid and gpu.mig}
+            self._publish(report)
+            if report.error is not None and report.error.code in _HOPELESS:
+                return
+            if report.gpus and not await self._follow(surveyed):
+                return
+            await asyncio.sleep(RETRY_S)
+
+    async def _follow(self, surveyed: Surveyed) -> bool:
+        """The loop, and the process table beside it. False when nvidia-smi hangs."""
+        apps = asyncio.create_task(self._watch_apps(surveyed.only), name="gpu-processes")
+        try:
+            return await self._loop(surveyed)
+        finally:
+            apps.cancel()
+            await asyncio.gather(apps, return_exceptions=True)
+
+    async def _loop(self, surveyed: Surveyed) -> bool:
+        parser = LoopParser(surveyed.dialect, [gpu.index for gpu in surveyed.report.gpus])
+        async with self._node.stream(Command(LOOP_TOOL, loop_argv(surveyed.dialect, surveyed.only))) as stream:
+            while True:
+                try:
+                    async with asyncio.timeout(SILENT_S):
+                        chunk = await stream.read()
+                except TimeoutError:
+                    self._fail(timeout_report(SILENT_S).error)
+                    return False
+                for report in parser.feed(chunk) if chunk else parser.flush(stream.exit_status, stream.stderr):
+                    self._publish(assemble(report, self._processes, self._mig))
+                if not chunk:
+                    return True
+
+    async def _watch_apps(self, only: tuple[int, ...] | None) -> None:
+        while True:
+            self._ask_apps.clear()
+            try:
+                async with asyncio.timeout(APPS_EVERY_S):
+                    await self._ask_apps.wait()
+            except TimeoutError:
+                pass
+            reply = await ask_tool(self._node, compute_apps_argv(only), CALL_TIMEOUT_S)
+            if isinstance(reply, Ended) or reply[0] in (124, 137):
+                self._fail(GpuError("timeout", f"nvidia-smi did not tell the processes within {CALL_TIMEOUT_S} s; it is not asked again"))
+                return
+            exit_status, stdout, stderr = reply
+            answer = read_compute_apps(stdout, stderr, exit_status)
+            if answer.error is None and answer.processes != self._processes:
+                self._processes = answer.processes
+                self.view = replace(self.view, report=assemble(self.view.report, self._processes, self._mig))
+                self._on_change()
+
+    def _publish(self, report: GpuReport) -> None:
+        for gpu in report.gpus:
+            self._history.setdefault(gpu.index, deque(maxlen=HISTORY)).append(gpu.util_pct)
+        history = tuple((index, tuple(points)) for index, points in sorted(self._history.items()))
+        self.view = GpuView(report, time.monotonic(), history)
+        self._on_change()
+
+    def _fail(self, error: GpuError | None) -> None:
+        """Rows stay as they were, with their age."""
+        self.view = replace(self.view, report=replace(self.view.report, error=error))
+        self._on_change()

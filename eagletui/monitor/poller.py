@@ -1,0 +1,73 @@
+"""The one poller of a node: a stream that answers a line per request, so that a tick starts no process there."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager
+
+from eagletui.errors import LinkLostError
+from eagletui.nodes.base import Node, Stream
+from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_ping, start_poll
+
+ANSWER_TIMEOUT_S = 15.0
+"""As long as the link's keepalive waits: after that the node's shell is taken for frozen."""
+
+_Request = Callable[[int], bytes]
+
+
+class Poller:
+    """Asks and waits for the answer; answers come in the order of the requests."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self._decoder = PollDecoder()
+        self._seq = 0
+        self._waiting: dict[int, asyncio.Future[PollAnswer]] = {}
+
+    async def read_answers(self) -> None:
+        """Run beside the requests until the stream ends. Raises LinkLostError then, or ShellError."""
+        try:
+            while chunk := await self._stream.read():
+                for answer in self._decoder.feed(chunk):
+                    waiter = self._waiting.pop(answer.seq, None)
+                    if waiter is not None and not waiter.done():
+                        waiter.set_result(answer)
+            raise LinkLostError("the poller on the node ended")
+        finally:
+            for waiter in self._waiting.values():
+                waiter.cancel()
+
+    async def family(self, pids: Iterable[int]) -> PollAnswer:
+        """Which of these live. Raises LinkLostError."""
+        return await self._ask(lambda seq: ask_family(seq, pids))
+
+    async def all(self) -> PollAnswer:
+        """All pids. Raises LinkLostError."""
+        return await self._ask(ask_all)
+
+    async def ping(self) -> float:
+        """Milliseconds until the node's shell answered. Raises LinkLostError."""
+        began = time.monotonic()
+        await self._ask(ask_ping)
+        return (time.monotonic() - began) * 1000
+
+    async def _ask(self, request: _Request) -> PollAnswer:
+        self._seq += 1
+        seq = self._seq
+        waiter: asyncio.Future[PollAnswer] = asyncio.get_running_loop().create_future()
+        self._waiting[seq] = waiter
+        try:
+            await self._stream.write(request(seq))
+            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+                return await waiter
+        except TimeoutError:
+            raise LinkLostError(f"the node's shell did not answer for {ANSWER_TIMEOUT_S:.0f} s") from None
+        finally:
+            self._waiting.pop(seq, None)
+
+
+def open_poller(node: Node) -> AbstractAsyncContextManager[Stream]:
+    """The stream to give to Poller."""
+    return node.stream(start_poll())
