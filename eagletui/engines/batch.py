@@ -1,0 +1,70 @@
+"""Throughput figures of one line or one /metrics answer. A batch line is an open set of `key: value`: unknown keys are kept, missing ones stay None."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal, NamedTuple
+
+SampleKind = Literal["decode", "prefill", "engine", "spec", "metrics"]
+
+
+class BatchSample(NamedTuple):
+    """Figures of one moment.
+
+    `gen_tok_s` and `input_tok_s` in tokens a second, `accept_len` in tokens a step, `running` and `queued` in requests, `token_usage` from 0 to 1.
+    `new_tokens` only for a prefill batch. `dp_rank` is the data rank that printed it ("DP1"), "" when there is one. `extra` has every other key as printed.
+    """
+
+    kind: SampleKind
+    gen_tok_s: float | None = None
+    accept_len: float | None = None
+    running: int | None = None
+    queued: int | None = None
+    token_usage: float | None = None
+    input_tok_s: float | None = None
+    new_tokens: int | None = None
+    dp_rank: str = ""
+    extra: dict[str, str] = {}  # noqa: RUF012 - never changed; a NamedTuple field cannot have a factory
+
+
+_NUMBER = re.compile(r"(?:[\w.]+=)?(-?[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)(%?)")
+
+
+def number(text: str | None) -> float | None:
+    """A number as engines print it: thousands separators, a unit or `name=` beside it, a percentage (as a fraction). None for anything else."""
+    if text is None:
+        return None
+    try:
+        return float(text)  # nan and inf are no figures, so they are sorted out below
+    except ValueError:
+        found = _NUMBER.match(text)
+    if found is None:
+        return None
+    value = float(found[1].replace(",", ""))
+    return value / 100 if found[2] else value
+
+
+def finite(text: str | None) -> float | None:
+    """`number`, without NaN and infinities."""
+    value = number(text)
+    return value if value is not None and value - value == 0 else None
+
+
+def whole(text: str | None) -> int | None:
+    """A count, None when it is no number."""
+    value = finite(text)
+    return None if value is None else int(value)
+
+
+def split_pairs(text: str) -> dict[str, str]:
+    """`key: value, key: value, ` as a dict. Pieces without a colon are dropped; a second pair without a comma (`0 #queue-req: 1`) is found."""
+    pairs: dict[str, str] = {}
+    for piece in text.split(", "):
+        key, colon, value = piece.partition(": ")
+        if not colon:
+            continue
+        if " #" in value:
+            value, _, more = value.partition(" #")
+            pairs.update(split_pairs("#" + more))
+        pairs[key.strip()] = value.strip()
+    return pairs

@@ -1,0 +1,96 @@
+"""An engine's /metrics answer as one sample. Only the names that an engine's table wants are parsed: an answer is 80 KB, asked every second.
+
+Source of the format: the Prometheus text format 0.0.4. NaN is no figure and gives None.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from eagletui.engines.batch import BatchSample, finite
+from eagletui.engines.spec import Engine
+
+_LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
+_DP_LABELS = ("dp_rank", "engine")
+_MEANS = frozenset(("accept_len",))
+_LARGEST = frozenset(("token_usage",))
+
+
+class Figures(NamedTuple):
+    """What an answer told: the sample of its gauges, and its counters (tokens since the server's start) for rates between two answers."""
+
+    sample: BatchSample
+    counters: dict[str, float]
+
+
+def read_metrics(text: str, engine: Engine) -> Figures:
+    """The figures of a /metrics answer; fields that it does not have are None. Sums over data ranks, never over tensor ranks. Total."""
+    fields = {name: field for field, names in engine.metrics.items() for name in names}
+    fields.update({name: counter for counter, name in engine.metrics_counters.items()})
+    found: dict[str, dict[str, float]] = {}
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        name = line[: line.find("{")] if "{" in line else line.partition(" ")[0]
+        field = fields.get(name)
+        if field is None:
+            continue
+        value, rank = _value(line[len(name) :])
+        if value is None:
+            continue
+        ranks = found.setdefault(field, {})
+        ranks[rank] = max(ranks.get(rank, value), value)
+    gauges = {field: _whole_server(field, ranks) for field, ranks in found.items()}
+    running, queued = gauges.get("running"), gauges.get("queued")
+    sample = BatchSample(
+        "metrics", gauges.get("gen_tok_s"), gauges.get("accept_len"), None if running is None else int(running), None if queued is None else int(queued),
+        gauges.get("token_usage"),
+    )  # fmt: skip
+    return Figures(sample, {counter: gauges[counter] for counter in engine.metrics_counters if counter in gauges})
+
+
+def _value(rest: str) -> tuple[float | None, str]:
+    """The value and the data rank of `{labels} value [time]`."""
+    rank = ""
+    if rest.startswith("{"):
+        end = rest.rfind("}")
+        if end < 0:
+            return None, ""
+        for label in _LABEL.finditer(rest, 1, end):
+            if label[1] in _DP_LABELS:
+                rank = label[2]
+        rest = rest[end + 1 :]
+    words = rest.split()
+    return (finite(words[0]) if words else None), rank
+
+
+def _whole_server(field: str, ranks: dict[str, float]) -> float:
+    values = list(ranks.values())
+    if field in _LARGEST:
+        return max(values)
+    if field in _MEANS:
+        return sum(values) / len(values)
+    return sum(values)
+
+
+def between(before: Figures, after: Figures, seconds: float) -> BatchSample:
+    """The later sample with rates from counters where gauges tell none (vLLM). A counter that fell (a restart) gives no rate."""
+    sample = after.sample
+    gen, prompt = sample.gen_tok_s, sample.input_tok_s
+    if gen is None:
+        gen = _rate(before, after, "gen_tokens", seconds)
+    if prompt is None:
+        prompt = _rate(before, after, "prompt_tokens", seconds)
+    accept = sample.accept_len
+    drafts, accepted = (_rate(before, after, name, seconds) for name in ("drafts", "accepted_tokens"))
+    if accept is None and drafts and accepted is not None:
+        accept = 1 + accepted / drafts
+    return sample._replace(gen_tok_s=gen, input_tok_s=prompt, accept_len=accept)
+
+
+def _rate(before: Figures, after: Figures, counter: str, seconds: float) -> float | None:
+    old, new = before.counters.get(counter), after.counters.get(counter)
+    if old is None or new is None or new < old or seconds <= 0:
+        return None
+    return (new - old) / seconds

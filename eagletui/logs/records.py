@@ -1,0 +1,236 @@
+"""From lines to records: outer prefixes (compose, Kubernetes, Ray, vLLM's process) come off first, then the record's own. FORMATS.md 1, 2 and 8.
+
+Nothing here raises: a line that fits no prefix is a record with its text as it stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from functools import lru_cache
+from typing import NamedTuple
+
+from eagletui.logs.decoder import RawLine
+
+DAY = 86_400
+NO_RANKS: frozenset[str] = frozenset()
+LEVELS = {
+    "DEBUG": "DEBUG", "INFO": "INFO", "WARNING": "WARNING", "WARN": "WARNING", "ERROR": "ERROR", "CRITICAL": "ERROR", "FATAL": "ERROR", "TRACE": "DEBUG",
+}  # fmt: skip
+
+
+class Record(NamedTuple):
+    """A line taken apart.
+
+    `time` is the clock as shown ("14:05:39"), empty when the line has none. `stamp` counts seconds without a zone: since 1970 where the line has a
+    date, since a leap year's begin where it has month and day, since midnight where it has neither (see `elapsed`); None without a time.
+    `source` is what outer prefixes say of the writer ("sglang-1", "RolloutRayActor pid=3549160"), the key of a server in a shared file.
+    `process` is vLLM's process name ("EngineCore_DP0"), `origin` the place in the code ("core.py:93"). `length` counts the whole line's characters.
+    """
+
+    text: str
+    time: str = ""
+    stamp: float | None = None
+    ranks: frozenset[str] = NO_RANKS
+    level: str = ""
+    source: str = ""
+    process: str = ""
+    origin: str = ""
+    length: int = 0
+    number: int = 0
+
+    @property
+    def rank(self) -> str:
+        """The one rank to show: the tensor rank, with the data rank before it where there is one ("DP1 TP0"); "" for a main process."""
+        return _shown_rank(self.ranks)
+
+
+@lru_cache(maxsize=1024)
+def _shown_rank(ranks: frozenset[str]) -> str:
+    order = {"DP": 0, "PP": 1, "TP": 2}
+    named = sorted((order[kind], rank) for rank in ranks if (kind := rank.rstrip("0123456789")) in order)
+    if named:
+        return " ".join(rank for _, rank in named if not (rank == "PP0" and len(named) > 1))
+    return " ".join(sorted(ranks))
+
+
+def elapsed(begin: float | None, end: float | None) -> float | None:
+    """Seconds between two stamps of one log; over midnight or New Year where they have no date or no year. None when they do not compare."""
+    if begin is None or end is None:
+        return None
+    seconds = end - begin
+    if seconds >= 0:
+        return seconds if (begin < DAY) == (end < DAY) else None
+    if begin < DAY:
+        return seconds + DAY
+    if _YEARLESS <= end and begin < _YEARLESS + 366 * DAY:
+        return seconds + 366 * DAY
+    return 0.0 if seconds > -DAY else None  # several writers: a line may come a little after a later one
+
+
+_YEARLESS = (date(1972, 1, 1).toordinal() - date(1970, 1, 1).toordinal()) * DAY
+
+
+@lru_cache(maxsize=64)
+def _days(text: str) -> int | None:
+    """Seconds at the begin of a date "2026-11-30" or "11-30"."""
+    try:
+        parts = [int(p) for p in text.split("-")]
+        day = date(*parts) if len(parts) == 3 else date(1972, *parts)
+    except (ValueError, TypeError):
+        return None
+    return (day.toordinal() - date(1970, 1, 1).toordinal()) * DAY
+
+
+@lru_cache(maxsize=256)
+def _stamp(day: str, clock: str) -> float | None:
+    """Seconds of "HH:MM:SS[.mmm]" on a date (maybe empty)."""
+    base = _days(day) if day else 0
+    if base is None:
+        return None
+    hours, minutes, seconds = clock.split(":")
+    return base + int(hours) * 3600 + int(minutes) * 60 + float(seconds.replace(",", "."))
+
+
+@lru_cache(maxsize=1024)
+def _ranks(text: str) -> frozenset[str]:
+    """" TP0 EP0" or "Worker_TP0_EP0" as a set: versions differ in order and kinds."""
+    return frozenset(kind + number for kind, number in _RANK.findall(text))
+
+
+_RANK = re.compile(r"(?:(?<=[ _\[])|\A)((?:ATTN_|MOE_)?[A-Z]{2,3}|GPU)([0-9]+)(?![0-9A-Za-z])")
+
+_OWN_TIME = re.compile(
+    r"\[(?:(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}-[0-9]{2}) )?(?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)"
+    r"(?P<ranks>(?: [A-Z_]+[0-9]+)*)\] ?"
+)
+_UVICORN = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE): +(?=\S)")
+_VLLM = re.compile(
+    r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<day>[0-9]{2}-[0-9]{2}) (?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2}) "
+    r"(?:\[(?P<new>[\w./-]+:[0-9]+)\]|(?P<old>[\w./-]+:[0-9]+)\])(?: |\Z)"
+)
+_DATED = re.compile(
+    r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+    r"(?: - (?P<name>[\w.]+) - (?P<level>[A-Z]+) - | (?P<level2>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:[0-9]+ )?\[(?P<where>[^\]]{1,120})\] )"
+)
+_GPU_ID = re.compile(r"\[gpu_id=([0-9]+)\] ")
+_TORCH_RANK = re.compile(r"\[rank([0-9]+)\]: ?(?!\[[EWIF][0-9]? ?)")
+
+_ACTOR = re.compile(r"\((?P<name>[\w:.\-]+) (?P<rest>pid=[0-9]+(?:, ip=[\w.:]+)?)\)(?: |\Z)")
+_OUTER: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"\[pod/(?P<source>[\w./-]+)\] "), "kubectl logs --prefix"),
+    (re.compile(r"(?P<source>[A-Za-z][\w.-]*?[-_][0-9]+) +\| ?"), "docker compose"),
+    (re.compile(r"\[(?P<source>[A-Za-z][\w.-]*)\] +\| ?"), "podman compose"),
+    (re.compile(r" *\| \[[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\] "), "buildkite"),
+    (re.compile(r"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL) [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z "), "cloud export"),
+    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:[0-9]{2}) (?:stdout|stderr) [FP] "), "Kubernetes node file"),
+    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:[0-9]{2}) (?P<source>[\w.-]+ [\w.@-]+\[[0-9]+\]): "), "journald, iso"),
+    (re.compile(r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} (?P<source>[\w.-]+ [\w.@-]+\[[0-9]+\]): "), "journald, syslog"),
+    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z "), "kubectl logs --timestamps"),
+    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:,]+ \[[A-Z]+ *\] (?P<source>W-[0-9]+-[\w.-]+?)-std(?:out|err) MODEL_LOG - "), "torchserve"),
+)  # fmt: skip
+MAX_OUTER = 8
+"""Nested outer prefixes looked for in one line (Ray Serve with vLLM has four)."""
+
+_VLLM_PROCESSES = re.compile(r"(?:APIServer|ApiServer|EngineCore|Engine|Worker|VllmWorker|DPCoordinator|RayWorkerProc)[\w-]*\Z")
+
+
+def _outer(text: str) -> tuple[str, str, str]:
+    """The text without its outer prefixes, the source, and vLLM's process name."""
+    sources: list[str] = []
+    process = ""
+    for _ in range(MAX_OUTER):
+        if text.startswith("("):
+            found = _ACTOR.match(text)
+            if found is None:
+                break
+            if _VLLM_PROCESSES.match(found["name"]):
+                process = found["name"]
+            else:
+                sources.append(f"{found['name']} {found['rest']}")
+            text = text[found.end() :]
+            continue
+        for pattern, _ in _OUTER:
+            found = pattern.match(text)
+            if found is not None:
+                break
+        else:
+            break
+        if "source" in pattern.groupindex:
+            sources.append(found["source"])
+        text = text[found.end() :]
+    return text, " ".join(sources), process
+
+
+def read_record(line: RawLine) -> Record:
+    """The record of a line. Total: what fits nothing is its own text."""
+    text = line.text
+    # Nearly every line of SGLang begins with its own stamp: no outer prefix to look for.
+    own = _OWN_TIME.match(text)
+    if own is not None:
+        return _sglang(own, text, "", "", line)
+    source = process = ""
+    if text[:1] not in ("\r", "\t", ""):
+        text, source, process = _outer(text)
+        if source or process or text is not line.text:
+            own = _OWN_TIME.match(text)
+            if own is not None:
+                return _sglang(own, text, source, process, line)
+    for parse in _OTHERS:
+        record = parse(text, source, process, line)
+        if record is not None:
+            return record
+    level, text = _level(text)
+    return Record(text, level=level, ranks=_ranks(process), source=source, process=process, length=line.length, number=line.number)
+
+
+def _level(text: str) -> tuple[str, str]:
+    found = _UVICORN.match(text)
+    return (LEVELS[found[1]], text[found.end() :]) if found else ("", text)
+
+
+def _sglang(own: re.Match[str], text: str, source: str, process: str, line: RawLine) -> Record:
+    day, clock, ranks = own.group("day", "clock", "ranks")
+    text = text[own.end() :]
+    level = ""
+    if text[:1] in "DIWECT":
+        level, text = _level(text)
+    return Record(
+        text, clock[:8], _stamp(day or "", clock), _ranks(ranks) if ranks else _ranks(process), level, source, process, "", line.length, line.number
+    )
+
+
+def _vllm(text: str, source: str, process: str, line: RawLine) -> Record | None:
+    found = _VLLM.match(text)
+    if found is None:
+        return None
+    return Record(
+        text[found.end() :], found["clock"], _stamp(found["day"], found["clock"]), _ranks(process), LEVELS[found["level"]], source, process,
+        found["new"] or found["old"], line.length, line.number,
+    )  # fmt: skip
+
+
+def _dated(text: str, source: str, process: str, line: RawLine) -> Record | None:
+    """A user's own logging configuration (S8), or a wrapper's logger (P7)."""
+    found = _DATED.match(text)
+    if found is None:
+        return None
+    where = found["where"] or ""
+    origin = where.split()[-1] if where.split() else found["name"] or ""
+    return Record(
+        text[found.end() :], found["clock"], _stamp(found["day"], found["clock"]), _ranks(" " + where) or _ranks(process),
+        LEVELS.get(found["level"] or found["level2"], ""), source, process, origin, line.length, line.number,
+    )  # fmt: skip
+
+
+def _gpu_id(text: str, source: str, process: str, line: RawLine) -> Record | None:
+    """SGLang before 0.2, and torch's own `[rank2]: `."""
+    found = _GPU_ID.match(text) or _TORCH_RANK.match(text)
+    if found is None:
+        return None
+    rank = ("GPU" if found.re is _GPU_ID else "rank") + found[1]
+    return Record(text[found.end() :], ranks=frozenset((rank,)), source=source, process=process, length=line.length, number=line.number)
+
+
+_OTHERS: tuple[Callable[[str, str, str, RawLine], Record | None], ...] = (_vllm, _dated, _gpu_id)
