@@ -1,0 +1,187 @@
+"""Is it the host that it should be? Judges a shown key before any login, words the refusal, and stores new keys where
+the user allows it.
+
+asyncssh's own matching cannot tell an unknown key from a changed one; known_hosts.py can.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from eagletui.errors import HostKeyError
+from eagletui.nodes.known_hosts import (
+    KnownKeys,
+    Verdict,
+    fingerprint,
+    key_type,
+    lookup,
+    lookup_name,
+    new_line,
+    order_algorithms,
+)
+from eagletui.nodes.ssh_config import HostSettings
+
+_SALT_BYTES = 20
+"""What OpenSSH uses: the length of a SHA-1."""
+
+
+class Trust(Protocol):
+    """Who may answer. `judge` and `judge_authority` give None for yes, else the error to raise."""
+
+    def algorithms(self, supported: Sequence[str]) -> Sequence[str]:
+        """Host key algorithms to offer, best first."""
+
+    def judge(self, blob: bytes) -> HostKeyError | None:
+        """Judge a plain key (SSH wire format)."""
+
+    def judge_authority(self, blob: bytes) -> HostKeyError | None:
+        """Judge the key that signed a host certificate."""
+
+    def confirmed(self) -> None:
+        """The host has proved that it owns the key that was judged last."""
+
+
+@dataclass(slots=True)
+class PinnedKey:
+    """Exactly one key is right, whatever the files say."""
+
+    name: str
+    blob: bytes
+
+    def algorithms(self, supported: Sequence[str]) -> Sequence[str]:
+        """See Trust."""
+        return order_algorithms([a for a in supported if a], KnownKeys())
+
+    def judge(self, blob: bytes) -> HostKeyError | None:
+        """See Trust."""
+        if blob == self.blob:
+            return None
+        return HostKeyError(
+            f"{self.name} showed the host key {fingerprint(blob)}, not the expected {fingerprint(self.blob)}"
+        )
+
+    def judge_authority(self, blob: bytes) -> HostKeyError | None:
+        """See Trust."""
+        return self.judge(blob)
+
+    def confirmed(self) -> None:
+        """Nothing to store."""
+
+
+@dataclass(slots=True)
+class FileTrust:
+    """What the user's and the system's known_hosts files say. `config_file` only words the advice."""
+
+    settings: HostSettings
+    config_file: Path | None = None
+    known: KnownKeys = field(init=False)
+    _new: bytes | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        s = self.settings
+        self.known = lookup(_read_all((*s.user_known_hosts, *s.global_known_hosts)), s.host, s.port, s.alias)
+
+    def algorithms(self, supported: Sequence[str]) -> Sequence[str]:
+        """See Trust: what the configuration allows, types on file first."""
+        allowed = [a for a in self.settings.algorithms if a in supported] or supported
+        return order_algorithms(allowed, self.known)
+
+    def judge(self, blob: bytes) -> HostKeyError | None:
+        """See Trust."""
+        found = self.known.judge(blob)
+        self._new = None
+        match found.verdict, found.entry:
+            case Verdict.KNOWN, _:
+                return None
+            case Verdict.UNKNOWN, _ if self.settings.accept_new:
+                self._new = blob
+                return None
+            case Verdict.REVOKED, entry if entry is not None:
+                return HostKeyError(
+                    f"the host key of {self._where} is revoked by {entry.place} ({_show(blob)}): "
+                    "do not connect, ask who runs it"
+                )
+            case Verdict.CHANGED, entry if entry is not None:
+                name = lookup_name(self.settings.host, self.settings.port, self.settings.alias)
+                return HostKeyError(
+                    f"the host key of {self._where} has changed: it shows {_show(blob)}, "
+                    f"but {entry.place} has {_show(entry.blob)}. Somebody may be listening in, or the node was "
+                    "installed anew. If its administrator confirms the new fingerprint, "
+                    f"remove the old key with: ssh-keygen -f {entry.file} -R '{name}'"
+                )
+        return HostKeyError(
+            f"the host key of {self._where} is not known: {_show(blob)}. "
+            f"Run `{self._ssh()}` once, compare the fingerprint and say yes; that stores it"
+        )
+
+    def judge_authority(self, blob: bytes) -> HostKeyError | None:
+        """See Trust."""
+        found = self.known.judge_authority(blob)
+        if found.verdict is Verdict.KNOWN:
+            return None
+        if found.entry is not None:
+            return HostKeyError(
+                f"the authority of the host certificate of {self._where} is revoked by {found.entry.place}"
+            )
+        return HostKeyError(
+            f"the host certificate of {self._where} is signed by an authority that is not known: {_show(blob)}. "
+            f"Run `{self._ssh()}` once, or add an @cert-authority line to known_hosts"
+        )
+
+    def confirmed(self) -> None:
+        """Stores a key that `accept-new` let pass. A file that cannot be written is passed over: it is accepted as
+        new again next time.
+        """
+        blob, self._new = self._new, None
+        if blob is None or not self.settings.user_known_hosts:
+            return
+        name = lookup_name(self.settings.host, self.settings.port, self.settings.alias)
+        salt = os.urandom(_SALT_BYTES) if self.settings.hash_known_hosts else None
+        try:
+            _append(self.settings.user_known_hosts[0], new_line(name, blob, salt))
+        except OSError:
+            return
+
+    @property
+    def _where(self) -> str:
+        s = self.settings
+        return s.address if s.name == s.host else f"{s.name} ({s.address})"
+
+    def _ssh(self) -> str:
+        s = self.settings
+        words = [
+            "ssh",
+            *(("-F", str(self.config_file)) if self.config_file else ()),
+            *(("-p", str(s.port)) if s.port != 22 else ()),
+        ]
+        return " ".join([*words, f"{s.user}@{s.name}"])
+
+
+def _show(blob: bytes) -> str:
+    return f"{key_type(blob) or 'a key'} {fingerprint(blob)}"
+
+
+def _read_all(paths: Sequence[Path]) -> list[tuple[str, str]]:
+    texts = []
+    for path in paths:
+        try:
+            texts.append((str(path), path.read_text(encoding="utf-8", errors="surrogateescape")))
+        except OSError:
+            continue
+    return texts
+
+
+def _append(path: Path, line: str) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(handle, "r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        torn = False
+        if end:
+            file.seek(end - 1)
+            torn = file.read(1) != b"\n"
+        file.write((b"\n" if torn else b"") + line.encode("utf-8", "surrogateescape"))
