@@ -1,0 +1,50 @@
+"""Counting a family between two discoveries: who of the known members lives. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from eagletui.servers.family import Identity
+from eagletui.servers.model import Member, Server
+from eagletui.shell.poll import PollAnswer
+
+_CORE = frozenset({"launcher", "scheduler", "detokenizer"})
+"""Roles that have to live; others (compile workers, trackers) come and go."""
+
+
+@dataclass(slots=True)
+class FamilyCount:
+    """The members ever seen of one launch, by identity, and which are gone."""
+
+    members: dict[Identity, Member] = field(default_factory=dict)
+    gone: dict[int, Member] = field(default_factory=dict)
+    launcher_alive: bool = True
+    alive: int = 0
+    total: int = 0
+
+    def found(self, server: Server) -> None:
+        """Discovery listed the family anew: newcomers join, children that renamed themselves get their role."""
+        for member in server.family:
+            self.members[member.process.pid, member.process.started] = member
+
+    @property
+    def pids(self) -> list[int]:
+        """Whom to ask for: everyone who is not known to be gone."""
+        return [pid for pid, _ in self.members if pid not in self.gone]
+
+    def polled(self, answer: PollAnswer, launcher: Identity) -> bool:
+        """Take an answer to `family`. True when somebody left."""
+        living = {(row.pid, row.started) for row in answer.rows if not (row.state in "ZX" and row.threads <= 1)}
+        left = False
+        for identity, member in list(self.members.items()):
+            if identity in living or identity[0] in answer.torn or identity[0] in self.gone:
+                continue
+            left = True
+            if member.role in _CORE:
+                self.gone[identity[0]] = member
+            else:
+                del self.members[identity]
+        self.launcher_alive = launcher[0] not in self.gone
+        self.total = len(self.members)
+        self.alive = self.total - len(self.gone)
+        return left

@@ -1,0 +1,343 @@
+"""NodeMonitor: the link, discovery, the poller and the watches of one node, and the snapshot that the screen is given. asyncio, no Textual."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+from eagletui.errors import ChannelError, CommandTimeout, EagletuiError, LinkLostError, NodeError
+from eagletui.logs.state import LogState
+from eagletui.logs.store import LineStore
+from eagletui.monitor.drive import find_servers
+from eagletui.monitor.family_watch import FamilyCount
+from eagletui.monitor.gpu_watch import GpuWatch
+from eagletui.monitor.poller import Poller, open_poller
+from eagletui.monitor.publish import Publisher
+from eagletui.monitor.server_watch import ServerWatch, absent
+from eagletui.monitor.snapshot import Health, Link, LogView, Snapshot, Throughput, Verdict
+from eagletui.nodes.base import Node
+from eagletui.servers.model import Inventory, Server, State
+from eagletui.servers.selection import chosen, with_log
+
+TICK_S = 0.5
+"""The family is polled this often: a death is on the screen within a second."""
+LOOK_AGAIN_S = 15.0
+"""All of /proc, when nothing suggests that something changed."""
+LOOK_STARTING_S = 2.0
+"""While a launch is under way its children appear and rename themselves; and without a server one may be started any time."""
+PING_EVERY_S = 2.0
+LATENCIES = 60
+BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+TASK_RETRY_S = 5.0
+
+
+class NodeMonitor:
+    """Watches a node until cancelled. `port` and `log_path` are the user's choice of server and log.
+
+    `on_failure` is called once, with the sentence, when the *first* connection fails: there is nothing to show then.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        *,
+        port: int | None = None,
+        log_path: str | None = None,
+        on_failure: Callable[[NodeError], None] | None = None,
+    ) -> None:
+        self.revision = 0
+        self._publisher = Publisher(self._changed)
+        self._node = node
+        self._port = port
+        self._log_path = log_path
+        self._on_failure = on_failure
+        self._link = Link("connecting")
+        self._latencies: deque[float] = deque(maxlen=LATENCIES)
+        self._inventory = Inventory()
+        self._discovered = False
+        self._wanted: str | None = None
+        self._watch: ServerWatch | None = None
+        self._family = FamilyCount()
+        self._gpus = GpuWatch(node, self._mark)
+        self._empty_store = LineStore()
+        self._notes: dict[str, str] = {}
+        self._reselect = asyncio.Event()
+        self._look = asyncio.Event()
+
+    # What the screen asks
+
+    @property
+    def on_change(self) -> Callable[[], None] | None:
+        """Called when something changed: at once after quiet, then at most every 100 ms."""
+        return self._publisher.listener
+
+    @on_change.setter
+    def on_change(self, listener: Callable[[], None] | None) -> None:
+        self._publisher.listener = listener
+
+    def snapshot(self) -> Snapshot:
+        """Everything known now. Copies no text."""
+        now = time.monotonic()
+        watch = self._watch
+        verdict = self._verdict(now)
+        return Snapshot(
+            node=self._node.name,
+            revision=self.revision,
+            at=now,
+            wall=time.time(),
+            link=replace(self._link, latencies=tuple(self._latencies), latency_ms=self._node.latency_ms),
+            inventory=self._inventory,
+            server=watch.server if watch else None,
+            verdict=verdict,
+            log=watch.log.view() if watch else LogView(self._empty_store),
+            startup=watch.log.state if watch else LogState(),
+            health=watch.health if watch else Health(),
+            throughput=watch.current_throughput(now) if watch else Throughput(),
+            gpus=self._gpus.view,
+            series=watch.series if watch else {},
+            verdicts=((watch.server.id, verdict),) if watch else (),
+            family_alive=self._family.alive if watch and watch.alive is not None else None,
+            family_total=self._family.total if watch and watch.alive is not None else None,
+            uptime_s=now - watch.started if watch and watch.started is not None else None,
+            notes=(*self._inventory.notes, *self._notes.values()),
+            discovered=self._discovered,
+        )
+
+    def select_server(self, id: str) -> None:  # noqa: A002 - the word of the snapshot
+        """Show another server of the node."""
+        self._wanted = id
+        self._choose()
+
+    def probe_now(self) -> None:
+        """Ask /health at once."""
+        if self._watch is not None:
+            self._watch.probe_now()
+
+    async def run(self) -> None:
+        """Connect and watch, again and again, until cancelled. Returns only when the first connection fails."""
+        attempt = 0
+        connected = False
+        while True:
+            self._set_link(Link("connecting", error=self._link.error))
+            try:
+                await self._node.connect()
+                connected, attempt = True, 0
+                self._set_link(Link("up", at=time.monotonic()))
+                await self._session()
+            except NodeError as error:
+                self._set_link(Link("down", error=str(error), at=time.monotonic()))
+                if not connected:
+                    if self._on_failure is not None:
+                        self._on_failure(error)
+                    return
+            pause = BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)]
+            attempt += 1
+            await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, so that many clients do not come at once
+
+    async def aclose(self) -> None:
+        """Close the link. The server goes on."""
+        self._publisher.listener = None
+        await self._node.aclose()
+
+    # The tasks of one connection
+
+    async def _session(self) -> None:
+        """Everything that needs the link. Raises NodeError when it breaks."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._supervise("latency", self._measure))
+                tasks.create_task(self._supervise("processes", self._poll))
+                tasks.create_task(self._supervise("GPUs", self._gpus.run))
+                tasks.create_task(self._watch_selected())
+        except* NodeError as group:
+            raise _first(group) from None
+
+    async def _supervise(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
+        """Run a task again when it fails without the link being lost; the failure is a note with a sentence. It ends when the task is done."""
+        while True:
+            try:
+                await task()
+            except LinkLostError:
+                raise
+            except EagletuiError as error:
+                self._note(what, f"{what}: {error}")
+            except Exception as error:  # noqa: BLE001 - the one place: a bug in one watch must not end the others, nor go unseen
+                self._note(what, f"{what}: stopped by an error of eagletui itself ({type(error).__name__}: {error}); it is started again")
+            else:
+                self._note(what, None)
+                return
+            await asyncio.sleep(TASK_RETRY_S)
+
+    async def _measure(self) -> None:
+        while True:
+            self._latencies.append(await self._node.ping())
+            self._mark()
+            await asyncio.sleep(PING_EVERY_S)
+
+    async def _watch_selected(self) -> None:
+        """One watch at a time: it is ended and another begun when another server is chosen."""
+        while True:
+            self._reselect.clear()
+            watch = self._watch
+            if watch is None:
+                await self._reselect.wait()
+                continue
+            running = asyncio.create_task(self._supervise(f"server {watch.server.id}", watch.run))
+            changed = asyncio.create_task(self._reselect.wait())
+            try:
+                await asyncio.wait((running, changed), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                changed.cancel()
+                if not running.done():
+                    running.cancel()
+                await asyncio.wait((running, changed))
+            if running.done() and not running.cancelled():
+                running.result()
+                if not self._reselect.is_set():
+                    await self._reselect.wait()
+
+    async def _poll(self) -> None:
+        """Discovery, then the family each tick, and discovery again when there is reason to."""
+        async with open_poller(self._node) as stream:
+            poller = Poller(stream)
+            reading = asyncio.create_task(poller.read_answers())
+            try:
+                await self._discover()
+                await poller.all()
+                await self._tick_for_ever(poller, reading)
+            finally:
+                reading.cancel()
+                await asyncio.wait((reading,))
+
+    async def _tick_for_ever(self, poller: Poller, reading: asyncio.Task[None]) -> None:
+        looked = time.monotonic()
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(TICK_S):
+                    await self._look.wait()
+            if reading.done():
+                await reading
+            now = time.monotonic()
+            watch = self._watch
+            look = self._look.is_set()
+            if watch is not None and watch.launcher_alive is not False:
+                launcher = (watch.server.launcher.pid, watch.server.launcher.started)
+                left = self._family.polled(await poller.family(self._family.pids), launcher)
+                family = self._family
+                watch.members(family.alive, family.total, dict(family.gone), launcher_alive=family.launcher_alive)
+                look = look or (left and not family.launcher_alive)
+            if not look and now - looked >= self._look_every_s(now):
+                looked = now
+                answer = await poller.all()
+                known = {p.pid for p in self._inventory.processes}
+                look = bool(answer.rows) or answer.pids is None or not known <= answer.pids
+            if look:
+                self._look.clear()
+                looked = now
+                await self._discover()
+
+    def _look_every_s(self, now: float) -> float:
+        if self._watch is None:
+            return LOOK_STARTING_S
+        return LOOK_AGAIN_S if self._watch.verdict(now).state is State.READY else LOOK_STARTING_S
+
+    async def _discover(self) -> None:
+        try:
+            self._inventory = await find_servers(self._node, known=tuple(self._family.members))
+        except (CommandTimeout, ChannelError) as error:
+            self._note("discovery", f"the processes of {self._node.name} cannot be listed: {error}")
+            return
+        self._note("discovery", None)
+        self._discovered = True
+        self._choose()
+        self._gpus.processes_changed()
+        self._mark()
+
+    # Which server
+
+    def _choose(self) -> None:
+        """Keep the watched server while its launcher lives; take its successor, or the one that was asked for."""
+        servers = self._inventory.servers
+        watch = self._watch
+        server = chosen(servers, wanted=self._wanted, port=self._port, current=watch.server if watch else None)
+        if server is None:
+            return  # a watched server that died stays in view, with its log
+        server = with_log(server, self._log_path)
+        if watch is not None and _same_launch(watch.server, server):
+            watch.found(server)
+            self._family.found(server)
+            return
+        if watch is not None and watch.launcher_alive is not False and self._wanted is None and _still_there(watch.server, servers):
+            return
+        started = None if server.age_s is None else time.monotonic() - server.age_s
+        self._watch = ServerWatch(self._node, server, started=started, on_change=self._mark)
+        self._family = FamilyCount()
+        self._family.found(server)
+        self._reselect.set()
+        self._mark()
+
+    def _verdict(self, now: float) -> Verdict:
+        if self._link.state == "down":
+            return absent_link(self._link.error)
+        if self._watch is not None:
+            return self._watch.verdict(now)
+        if not self._discovered:
+            return absent(f"connecting to {self._node.name}" if self._link.state == "connecting" else "looking for servers", "looking")
+        if self._port is not None and self._inventory.servers:
+            ports = ", ".join(str(s.port) for s in self._inventory.servers)
+            return absent(f"no server on port {self._port}; there is one on {ports}")
+        return absent(f"no server on {self._node.name}")
+
+    # Changes
+
+    def _set_link(self, link: Link) -> None:
+        self._link = link
+        self._mark()
+
+    def _note(self, key: str, text: str | None) -> None:
+        if text is None:
+            self._notes.pop(key, None)
+        else:
+            self._notes[key] = text
+        self._mark()
+
+    def _mark(self) -> None:
+        self._publisher.mark()
+
+    def _changed(self) -> None:
+        self.revision += 1
+
+
+def absent_link(error: str | None) -> Verdict:
+    """OFFLINE with its sentence."""
+    from eagletui.servers.verdict import Evidence, judge
+
+    return Verdict(*judge(Evidence(linked=False, link_error=error)))
+
+
+def _same_launch(one: Server, other: Server) -> bool:
+    return (one.launcher.pid, one.launcher.started) == (other.launcher.pid, other.launcher.started)
+
+
+def _still_there(server: Server, servers: tuple[Server, ...]) -> bool:
+    return any(_same_launch(server, other) for other in servers)
+
+
+def _first(group: BaseExceptionGroup[NodeError]) -> NodeError:
+    """The error that tells most: a lost link before what follows from it."""
+    flat: list[NodeError] = []
+
+    def walk(some: BaseExceptionGroup[NodeError]) -> None:
+        for error in some.exceptions:
+            if isinstance(error, BaseExceptionGroup):
+                walk(error)
+            else:
+                flat.append(error)
+
+    walk(group)
+    return next((e for e in flat if isinstance(e, LinkLostError)), flat[0])

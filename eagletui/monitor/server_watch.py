@@ -1,0 +1,187 @@
+"""Watching one server: its log, /health and /metrics, and the verdict over them. Lives as long as the launcher it was made for stays selected."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import replace
+
+from eagletui.engines.batch import BatchSample
+from eagletui.engines.metrics import Figures, between, read_metrics
+from eagletui.engines.spec import load_engine
+from eagletui.monitor.log_watch import LogWatch
+from eagletui.monitor.probes import HEALTH_TIMEOUT_S, Answer, Prober, health_interval_s
+from eagletui.monitor.series import Series
+from eagletui.monitor.snapshot import Health, Throughput, Verdict
+from eagletui.nodes.base import Node
+from eagletui.servers.model import Member, Reason, Server, State
+from eagletui.servers.verdict import Evidence, HealthSeen, judge
+
+METRICS_EVERY_S = 15.0
+"""Beside a log that is followed: /metrics is the second witness, and each scrape is a line in the user's log."""
+METRICS_ALONE_EVERY_S = 2.0
+"""Without a log it is the only one."""
+METRICS_TIMEOUT_S = 5.0
+STALE_S = 15.0
+"""A batch line comes every few seconds while tokens flow; older figures are the last ones, not the current ones."""
+RUNNING_FRESH_S = 30.0
+LATENCIES = 60
+_SERIES = ("gen_tok_s", "accept_len", "running", "queued")
+
+
+class ServerWatch:
+    """Everything known of one server. `on_change` is called after each change."""
+
+    def __init__(self, node: Node, server: Server, *, started: float | None, on_change: Callable[[], None]) -> None:
+        self.server = server
+        self.started = started
+        """Monotonic time of the launcher's start, None when it is not known."""
+        self.engine = load_engine(server.engine)
+        self.health = Health(path=self.engine.health_path)
+        self.throughput = Throughput()
+        self.series: dict[str, Series] = {name: Series() for name in _SERIES}
+        self.log = LogWatch(node, server, on_batch=self._batch, on_ready=self.probe_now, on_change=on_change)
+        self.missing: dict[int, Member] = {}
+        self.launcher_alive: bool | None = None
+        self.alive: int | None = None
+        self.total: int | None = None
+        self._node = node
+        self._on_change = on_change
+        self._probe = asyncio.Event()
+        self._was_ready = False
+        self._running: tuple[float, int] | None = None
+        self._tokens_at: float | None = None
+        self._figures: tuple[float, Figures] | None = None
+        self._since: dict[State, float] = {}
+
+    def probe_now(self) -> None:
+        """Ask /health at once."""
+        self._probe.set()
+
+    async def run(self) -> None:
+        """Watch until cancelled. Raises NodeError."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.log.run(), name="log")
+            if self.server.port is not None:
+                prober = Prober(self._node, self.server.host, self.server.port)
+                try:
+                    async with asyncio.TaskGroup() as probes:
+                        probes.create_task(self._watch_health(prober), name="health")
+                        probes.create_task(self._watch_metrics(prober), name="metrics")
+                finally:
+                    await prober.aclose()
+
+    def found(self, server: Server) -> None:
+        """Discovery looked again: the family grew, the port opened."""
+        opened = server.listening and not self.server.listening
+        self.server = server
+        if opened:
+            self.probe_now()
+
+    def members(self, alive: int, total: int, missing: dict[int, Member], *, launcher_alive: bool) -> None:
+        """The poller counted the family."""
+        changed = (alive, total, launcher_alive) != (self.alive, self.total, self.launcher_alive)
+        self.alive, self.total, self.missing, self.launcher_alive = alive, total, missing, launcher_alive
+        if changed:
+            self._on_change()
+
+    def verdict(self, now: float) -> Verdict:
+        """The state by everything known now."""
+        health = self.health
+        seen = None
+        if health.at is not None:
+            seen = HealthSeen(health.status, health.error, now - health.at)
+        running = self._running[1] if self._running and now - self._running[0] <= RUNNING_FRESH_S else None
+        state, reason = judge(
+            Evidence(
+                server=self.server,
+                launcher_alive=self.launcher_alive,
+                alive=self.alive,
+                total=self.total,
+                missing=tuple(self.missing.values()),
+                log=self.log.state,
+                health=seen,
+                running=running,
+                tokens_age_s=None if self._tokens_at is None else now - self._tokens_at,
+                was_ready=self._was_ready,
+            )
+        )
+        since = self._since.get(state)
+        if since is None:
+            self._since = {state: now}
+            since = now
+        return Verdict(state, reason, since)
+
+    def current_throughput(self, now: float) -> Throughput:
+        """The last figures, marked stale when they are old."""
+        at = self.throughput.at
+        return replace(self.throughput, stale=at is not None and now - at > STALE_S)
+
+    def _batch(self, sample: BatchSample, at: float) -> None:
+        """Figures from a batch line or /metrics. Fields that it does not tell keep their last value."""
+        if sample.gen_tok_s is not None and sample.gen_tok_s > 0:
+            self._tokens_at = max(at, self._tokens_at or at)
+        old = self.throughput
+        source = "metrics" if sample.kind == "metrics" else "log"
+        if source == "metrics" and old.source == "log" and old.at is not None and at - old.at <= STALE_S:
+            return
+        told = {name: value for name in (*_SERIES, "token_usage") if (value := getattr(sample, name)) is not None}
+        if not told:
+            return
+        self.throughput = replace(old, **told, at=at, source=source)
+        for name in _SERIES:
+            if name in told:
+                self.series[name].append(at, float(told[name]))
+        self._on_change()
+
+    async def _watch_health(self, prober: Prober) -> None:
+        while True:
+            self._probe.clear()
+            asked = time.monotonic()
+            self._take_health(await prober.get(self.engine.health_path, HEALTH_TIMEOUT_S), time.monotonic())
+            pause = health_interval_s(ready=self._was_ready, last_status=self.health.status) - (time.monotonic() - asked)
+            try:
+                async with asyncio.timeout(max(0.0, pause)):
+                    await self._probe.wait()
+            except TimeoutError:
+                continue
+
+    def _take_health(self, answer: Answer, now: float) -> None:
+        old = self.health
+        latencies = old.latencies if answer.latency_ms is None else (*old.latencies, answer.latency_ms)[-LATENCIES:]
+        self._was_ready = self._was_ready or answer.status == 200
+        self.health = Health(
+            old.path, answer.status, answer.latency_ms, now, answer.error, answer.detail, latencies, old.asked + 1
+        )
+        self._on_change()
+
+    async def _watch_metrics(self, prober: Prober) -> None:
+        while True:
+            alone = not self.log.following
+            await asyncio.sleep(METRICS_ALONE_EVERY_S if alone else METRICS_EVERY_S)
+            if self.health.status is None:
+                continue
+            answer = await prober.get(self.engine.metrics_path, METRICS_TIMEOUT_S)
+            if answer.status == 404:
+                return  # it was started without metrics
+            if answer.status == 200:
+                self._take_metrics(answer.body, time.monotonic())
+
+    def _take_metrics(self, body: bytes, now: float) -> None:
+        figures = read_metrics(body.decode("utf-8", "replace"), self.engine)
+        sample = figures.sample
+        if self._figures is not None:
+            sample = between(self._figures[1], figures, now - self._figures[0])
+        self._figures = (now, figures)
+        if sample.running is not None:
+            self._running = (now, sample.running)
+            if not sample.running:
+                sample = sample._replace(gen_tok_s=None, accept_len=None)  # the gauges keep the last busy moment's figures
+        self._batch(sample, now)
+
+
+def absent(text: str, code: str = "no-server") -> Verdict:
+    """The verdict of a node without a server to show."""
+    return Verdict(State.ABSENT, Reason(code, text))

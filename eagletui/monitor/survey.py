@@ -1,0 +1,142 @@
+"""One look at a node, for `status`: GPUs, servers, the end of each log, /health and /metrics. Everything that can be asked at once is."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass, replace
+
+from eagletui.engines.metrics import read_metrics
+from eagletui.engines.spec import Engine, load_engine
+from eagletui.errors import CommandTimeout, NodeError
+from eagletui.gpus.model import GpuReport
+from eagletui.logs.state import LogState
+from eagletui.monitor.build_report import Assessment, build_status
+from eagletui.monitor.drive import find_servers, survey_gpus
+from eagletui.monitor.log_tail import LogTail, read_tail
+from eagletui.monitor.probes import Answer, Prober
+from eagletui.monitor.report import LinkModel, StatusModel
+from eagletui.monitor.snapshot import Health, Throughput
+from eagletui.nodes.base import Node
+from eagletui.servers.model import Inventory, Server
+from eagletui.servers.selection import with_log
+from eagletui.servers.verdict import Evidence, HealthSeen, judge
+
+HEALTH_TIMEOUT_S = 3.0
+"""`status` waits no longer for /health, then judges by the rest."""
+STALE_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What HTTP told of a server."""
+
+    health: Answer | None = None
+    metrics: Answer | None = None
+    at: float = 0.0
+
+
+async def survey(node: Node, *, port: int | None = None, log_path: str | None = None) -> StatusModel:
+    """Connect, look once, and give the object. Raises NodeError when there is no link."""
+    await node.connect()
+    looking = asyncio.create_task(survey_gpus(node))
+    try:
+        ping = await node.ping()
+        inventory = await find_servers(node)
+        if port is not None:
+            inventory = replace(inventory, servers=tuple(s for s in inventory.servers if s.port == port))
+        servers = [with_log(s, log_path) for s in inventory.servers]
+        assessed = await asyncio.gather(*(assess(node, server) for server in servers))
+        gpus = (await looking).report
+    finally:
+        looking.cancel()
+    link = LinkModel(state="up", latency_ms=None if node.latency_ms is None else round(ping, 1))
+    return build_status(node.name, link, inventory=inventory, servers=assessed, gpus=gpus, now=time.monotonic())
+
+
+def offline(name: str, error: NodeError) -> StatusModel:
+    """The object for a node that cannot be reached."""
+    link = LinkModel(state="down", error=str(error))
+    return build_status(name, link, inventory=Inventory(), servers=[], gpus=GpuReport(), now=time.monotonic())
+
+
+async def assess(node: Node, server: Server) -> Assessment:
+    """Ask one server everything and judge it. Raises NodeError only when the link is lost."""
+    engine = load_engine(server.engine)
+    asked, tail = await asyncio.gather(_ask(node, server, engine), _tail(node, server))
+    now = time.monotonic()
+    throughput = _throughput(tail, asked, engine, now)
+    log = tail.state if tail is not None else LogState()
+    health = _health(engine, asked)
+    running = None
+    if asked.metrics is not None and asked.metrics.status == 200:
+        running = read_metrics(asked.metrics.body.decode("utf-8", "replace"), engine).sample.running
+    state, reason = judge(
+        Evidence(
+            server=server,
+            launcher_alive=not server.launcher.gone,
+            alive=sum(not m.process.gone for m in server.family),
+            total=len(server.family),
+            log=log,
+            health=None if health is None else HealthSeen(health.status, health.error, 0.0),
+            running=running,
+            tokens_age_s=tail.tokens_age_s if tail is not None else None,
+            was_ready=health is not None and health.status == 200,
+        )
+    )
+    return Assessment(server, state, reason, log, health, throughput, tail.age_s if tail is not None else None)
+
+
+async def _ask(node: Node, server: Server, engine: Engine) -> _Asked:
+    if server.port is None:
+        return _Asked()
+    async with Prober(node, server.host, server.port) as prober:
+        metrics = asyncio.create_task(prober.get(engine.metrics_path, HEALTH_TIMEOUT_S))
+        try:
+            health = await prober.get(engine.health_path, HEALTH_TIMEOUT_S)
+            return _Asked(health, await metrics, time.monotonic())
+        finally:
+            metrics.cancel()
+
+
+async def _tail(node: Node, server: Server) -> LogTail | None:
+    if server.log.path is None or not server.log.readable:
+        return None
+    try:
+        return await read_tail(node, server.log, server.engine)
+    except CommandTimeout:
+        return None  # a log on a hung file system must not freeze the verdict
+
+
+def _health(engine: Engine, asked: _Asked) -> Health | None:
+    answer = asked.health
+    if answer is None:
+        return None
+    return Health(engine.health_path, answer.status, answer.latency_ms, asked.at, answer.error, answer.detail, asked=1)
+
+
+def _throughput(tail: LogTail | None, asked: _Asked, engine: Engine, now: float) -> Throughput | None:
+    """Batch lines first; /metrics fills what they do not tell."""
+    found = Throughput()
+    if asked.metrics is not None and asked.metrics.status == 200:
+        sample = read_metrics(asked.metrics.body.decode("utf-8", "replace"), engine).sample
+        if sample.running == 0:
+            sample = sample._replace(gen_tok_s=None, accept_len=None)  # gauges keep the last busy moment's figures
+        found = Throughput(
+            sample.gen_tok_s, sample.accept_len, sample.running, sample.queued, sample.token_usage, asked.at, source="metrics"
+        )  # fmt: skip
+    if tail is None or tail.batch is None or tail.tokens_age_s is None:
+        return found if found.at is not None else None
+    batch, age = tail.batch, tail.tokens_age_s
+    if found.at is not None and age > STALE_S and found.gen_tok_s is not None:
+        return found
+    return Throughput(
+        batch.gen_tok_s,
+        batch.accept_len,
+        batch.running if found.running is None else found.running,
+        batch.queued if found.queued is None else found.queued,
+        batch.token_usage if found.token_usage is None else found.token_usage,
+        now - age,
+        stale=age > STALE_S,
+        source="log",
+    )
