@@ -1,7 +1,8 @@
-"""What a test needs of the machine it runs on. Missing: the test is skipped with a reason, or fails where the run insists on it.
+"""What a test needs from the machine. A missing program skips the test, unless the environment says that it must be
+there.
 
-EAGLETUI_TESTS_REQUIRE is a comma list of names that must be there ("root,sshd"): continuous integration sets it, so that a skip never
-hides a test that ought to run.
+EAGLETUI_TESTS_REQUIRE is a comma-separated list (`root,sshd,tmux,fish,tcsh,busybox`): a test that would be skipped
+for one of these fails instead, so that a machine set up to run everything cannot quietly run less.
 """
 
 from __future__ import annotations
@@ -12,26 +13,31 @@ from pathlib import Path
 
 import pytest
 
-_PLACES = ("/usr/sbin", "/usr/local/sbin", "/sbin", "/usr/lib/openssh")
+VARIABLE = "EAGLETUI_TESTS_REQUIRE"
+_ELSEWHERE = ("/usr/sbin", "/usr/local/sbin", "/sbin")
 
 
-def find_program(name: str) -> str | None:
-    """The path of a program, also where daemons live, which is not always on PATH."""
-    return shutil.which(name) or next((f"{p}/{name}" for p in _PLACES if Path(p, name).is_file()), None)
+def program(name: str) -> str | None:
+    """The path of a program, looked for on PATH and where daemons are kept; None when it is not installed."""
+    return shutil.which(name) or shutil.which(name, path=os.pathsep.join(_ELSEWHERE))
 
 
-def have(name: str) -> bool:
-    """Whether the machine has it: "root" is being root, everything else is a program."""
-    return os.geteuid() == 0 if name == "root" else find_program(name) is not None
+def _there(name: str) -> str | None:
+    if name == "root":
+        return "root" if os.geteuid() == 0 else None
+    if name == "procfs":
+        return "/proc" if Path("/proc/self/stat").exists() else None
+    return program(name)
 
 
-def require(*names: str) -> None:
-    """Skip the test, or fail it where the run insists, unless the machine has all of `names`."""
-    insisted = {n.strip() for n in os.environ.get("EAGLETUI_TESTS_REQUIRE", "").split(",")}
-    for name in names:
-        if have(name):
-            continue
-        reason = f"needs {name}" if name == "root" else f"needs the program {name}"
-        if name in insisted:
-            pytest.fail(f"{reason}, and EAGLETUI_TESTS_REQUIRE names it")
-        pytest.skip(reason)
+def require(name: str) -> str:
+    """The path of a program (or "root", "/proc" for `root`, `procfs`), else the test is skipped, or fails where it
+    must be there.
+    """
+    found = _there(name)
+    if found is not None:
+        return found
+    wanted = {word.strip() for word in os.environ.get(VARIABLE, "").split(",")}
+    if name in wanted:
+        pytest.fail(f"{VARIABLE} names {name!r}, and it is not here")
+    pytest.skip(f"needs {name}")
