@@ -1,0 +1,105 @@
+"""Every action of the screen, once: from here come the bindings, the palette, the help, the footer and `eagletui keys`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from textual.binding import Binding
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing that can be done. `key` is how people write it, `keys` what Textual calls it (several with commas).
+
+    `available` False: planned, its key says so and does nothing. `footer`: shown at the bottom, in this order.
+    `needs` names a capability (see `EagleApp.capable`); without it the action is greyed.
+    """
+
+    id: str
+    key: str
+    label: str
+    help: str
+    group: str
+    keys: str = ""
+    available: bool = True
+    footer: bool = False
+    needs: str = ""
+
+    @property
+    def method(self) -> str:
+        """The app's action that does it."""
+        return self.id.replace("-", "_").replace(".", "_") if self.available else f"not_yet('{self.id}')"
+
+
+def _later(id: str, key: str, label: str, help: str, group: str = "Server") -> Action:  # noqa: A002 - the fields' names
+    return Action(id, key, label, help, group, available=False)
+
+
+ACTIONS: tuple[Action, ...] = (
+    Action("pane.startup", "1", "startup", "Go to the startup pane", "Panes"),
+    Action("pane.health", "2", "health", "Go to the health pane", "Panes"),
+    Action("pane.gpus", "3", "GPUs", "Go to the GPU pane", "Panes"),
+    Action("pane.throughput", "4", "throughput", "Go to the throughput pane", "Panes"),
+    Action("pane.log", "5", "log", "Go to the log", "Panes"),
+    Action("pane.maximise", "m", "maximise", "Give the whole screen to this pane, or back (also: double click)", "Panes", footer=True),
+    Action("pane.restore", "esc", "all panes", "Back to all panes", "Panes", keys="escape"),
+    Action("log.up", "↑", "up", "Scroll up a line; the log pauses", "Log", keys="up"),
+    Action("log.down", "↓", "down", "Scroll down a line", "Log", keys="down"),
+    Action("log.page-up", "PgUp", "page up", "Scroll up a screenful", "Log", keys="pageup"),
+    Action("log.page-down", "PgDn", "page down", "Scroll down a screenful", "Log", keys="pagedown"),
+    Action("log.left", "←", "left", "Scroll the lines left", "Log", keys="left"),
+    Action("log.right", "→", "right", "Scroll the lines right", "Log", keys="right"),
+    Action("log.top", "g", "top", "To the oldest line", "Log", keys="g,home", footer=True),
+    Action("log.follow", "G", "follow", "To the newest line, and follow", "Log", keys="G,end", footer=True),
+    Action("log.pause", "space", "pause", "Hold the log where it is, or follow again", "Log", keys="space", footer=True),
+    _later("log.search", "/", "search", "Search the log", "Log"),
+    _later("log.search-next", "n", "next hit", "Next hit of the search", "Log"),
+    _later("log.search-previous", "N", "previous hit", "Previous hit of the search", "Log"),
+    _later("log.filter", "f", "filter", "Show only some levels, ranks or a pattern", "Log"),
+    _later("log.next-error", "E", "next error", "To the next error, the first when at the end", "Log"),
+    _later("log.next-warning", "W", "next warning", "To the next warning", "Log"),
+    _later("log.goto", ":", "go to", "Go to 50%, 12:30 or a line number", "Log"),
+    _later("log.raw-progress", "p", "raw progress", "Show progress bars as they were printed", "Log"),
+    _later("log.wrap", "w", "wrap", "Wrap long lines", "Log"),
+    Action("server.choose", "v", "servers", "Choose which server of the node to show", "Server", needs="servers"),
+    Action("server.probe", "h", "ask /health", "Ask /health now", "Server", needs="server"),
+    _later("server.restart", "r", "restart", "Restart the server, after showing the plan"),
+    _later("server.restart-changed", "R", "change flags", "Restart with changed flags"),
+    _later("server.stop", "s", "stop", "Stop the server"),
+    _later("server.start", "S", "start", "Start a server from a profile"),
+    _later("server.stop-now", "k", "stop now", "End a draining stop now"),
+    _later("server.back", "u", "back", "Back to the last launch that worked"),
+    _later("server.explain", "x", "explain", "Explain the crash"),
+    _later("bench.run", "b", "benchmark", "Run the benchmark", "Benchmarks"),
+    _later("bench.choose", "B", "choose benchmark", "Choose a benchmark and run it", "Benchmarks"),
+    _later("history.experiments", "e", "experiments", "History of runs, compare, baseline", "Benchmarks"),
+    _later("history.launches", "l", "launches", "Earlier launches and their times", "Benchmarks"),
+    _later("chart.shorter", "[", "shorter window", "A shorter window of the chart", "Benchmarks"),
+    _later("chart.longer", "]", "longer window", "A longer window of the chart", "Benchmarks"),
+    Action("app.theme", "t", "theme", "Preview and choose a theme", "Screen", footer=True),
+    Action("app.help", "?", "keys", "This list of keys", "Screen", footer=True),
+    Action("app.palette", "ctrl+p", "palette", "Find any action by name", "Screen", keys="ctrl+p", footer=True),
+    Action("app.quit", "q", "quit", "Leave; the server goes on", "Screen", keys="q,ctrl+q", footer=True),
+)
+BY_ID: dict[str, Action] = {action.id: action for action in ACTIONS}
+
+
+def bindings() -> list[Binding]:
+    """A binding for each action, its id being the action's, so that a keymap can change it."""
+    from textual.binding import Binding
+
+    return [
+        Binding(a.keys or a.key, a.method, a.label, show=False, id=a.id, tooltip=a.help, priority=a.id in ("app.palette",)) for a in ACTIONS
+    ]
+
+
+def keymap_problem(action_id: str) -> str | None:
+    """Why an id of a user's keymap names no action, with the nearest that does."""
+    if action_id in BY_ID:
+        return None
+    from difflib import get_close_matches
+
+    near = get_close_matches(action_id, BY_ID, n=1)
+    return f"no action is called {action_id}" + (f"; did you mean {near[0]}?" if near else "")

@@ -1,0 +1,257 @@
+"""The application: takes snapshots from a source and shows them; turns keys into actions. It never touches the server when it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.app import App
+from textual.timer import Timer
+from textual.worker import Worker, WorkerState
+
+from eagletui.monitor.snapshot import Snapshot
+from eagletui.ui import theming
+from eagletui.ui.actions import BY_ID, bindings
+from eagletui.ui.palette import ActionProvider
+from eagletui.ui.panes.pane import Pane
+from eagletui.ui.panes.throughput import ThroughputPane
+from eagletui.ui.screens.choosers import ServerChooser, ThemeChooser
+from eagletui.ui.screens.help import HelpScreen
+from eagletui.ui.screens.main import MainScreen
+from eagletui.ui.source import Source
+from eagletui.ui.widgets.ink import Ink
+
+TICK_S = 1.0
+"""Ages tick with it when nothing else changes."""
+
+
+class EagleApp(App[None]):
+    """The screen of one node. `theme` None is the default one; `clock` is what snapshots' monotonic times are against."""
+
+    CSS_PATH = "eagletui.tcss"
+    TITLE = "eagletui"
+    ENABLE_COMMAND_PALETTE = True
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    COMMANDS: ClassVar = {ActionProvider}
+    BINDINGS: ClassVar = bindings()
+
+    def __init__(
+        self, source: Source, *, node_name: str, theme: str | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._found = theming.load_themes()
+        super().__init__()
+        self._source = source
+        self._node_name = node_name
+        self._wanted_theme = theme
+        self._clock = clock
+        self._main = MainScreen(node_name)
+        self._ticker: Timer | None = None
+        self._asked_for_server = False
+        self._closed = False
+
+    # --- start and end
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Our roles exist in every theme."""
+        return theming.variables(self._found.themes[0])
+
+    def get_default_screen(self) -> MainScreen:
+        """The main screen is the app's only one below dialogs."""
+        return self._main
+
+    def on_mount(self) -> None:
+        """First paint first; whatever takes time comes after it."""
+        self.animation_level = "none"
+        for theme in self._found.themes:
+            self.register_theme(theming.to_textual(theme))
+        theme_name = self._wanted_theme or theming.DEFAULT_THEME
+        known = self._found.get(theme_name) is not None
+        self.theme_changed_signal.subscribe(self, lambda _: self._apply_ink())
+        self.theme = theme_name if known else theming.DEFAULT_THEME
+        self._apply_ink()
+        self._show()
+        self.call_after_refresh(self._start)
+        if not known:
+            self.say(f"No theme is called {theme_name}; t shows what there is.", severity="warning")
+        for problem in self._found.problems:
+            self.say(problem, severity="warning")
+
+    def _start(self) -> None:
+        self._source.on_change = self._show
+        self.run_worker(self._source.run(), name="watch", exit_on_error=False)
+        self.run_worker(self._load_chart, name="chart", thread=True, exit_on_error=False)
+        self._ticker = self.set_interval(TICK_S, self._show)
+
+    def _load_chart(self) -> None:
+        from eagletui.ui.widgets.chart import BrailleChart
+
+        canvas = BrailleChart()
+        self.call_from_thread(self._use_canvas, canvas)
+
+    def _use_canvas(self, canvas: object) -> None:
+        pane = self._main.query_one(ThroughputPane)
+        pane.canvas = canvas  # type: ignore[assignment]
+        pane.redraw()
+
+    async def on_unmount(self) -> None:
+        """Close the link, whichever way the screen ends."""
+        self._source.on_change = None
+        if not self._closed:
+            self._closed = True
+            await self._source.aclose()
+
+    def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
+        """A watch that failed says so instead of freezing quietly."""
+        if event.state is WorkerState.ERROR:
+            what = "The watch of the node" if event.worker.name == "watch" else f"The task {event.worker.name}"
+            self.say(f"{what} stopped: {event.worker.error}", severity="error")
+
+    # --- showing
+
+    def _show(self) -> None:
+        if not self._main.is_mounted or not self._main.is_attached:
+            return
+        snapshot = self._source.snapshot()
+        self._main.show(snapshot, self._clock())
+        self._ask_for_server(snapshot)
+
+    def _ask_for_server(self, snapshot: Snapshot) -> None:
+        """Several servers and none chosen: ask, once."""
+        if snapshot.server is None and len(snapshot.inventory.servers) > 1 and not self._asked_for_server:
+            self._asked_for_server = True
+            self.action_server_choose()
+
+    def _apply_ink(self) -> None:
+        if self._main.is_attached:
+            self._main.use_ink(Ink(self.theme_variables))
+
+    def say(self, text: str, *, severity: str = "information") -> None:
+        """A notice; the text is text."""
+        level = severity if severity in ("warning", "error") else "information"
+        self.notify(text, severity=level, markup=False)  # type: ignore[arg-type]
+
+    # --- actions
+
+    def capable(self, action_id: str) -> bool:
+        """Whether an action can do something now."""
+        needs = BY_ID[action_id].needs
+        snapshot = self._main.snapshot
+        if needs == "servers":
+            return snapshot is not None and bool(snapshot.inventory.servers)
+        if needs == "server":
+            return snapshot is not None and snapshot.server is not None
+        return True
+
+    def action_not_yet(self, action_id: str) -> None:
+        """A key of a later version."""
+        action = BY_ID[action_id]
+        self.say(f"{action.key} {action.label}: not yet.")
+
+    def action_pane_startup(self) -> None:
+        """Focus."""
+        self._main.go_to("startup")
+
+    def action_pane_health(self) -> None:
+        """Focus."""
+        self._main.go_to("health")
+
+    def action_pane_gpus(self) -> None:
+        """Focus."""
+        self._main.go_to("gpus")
+
+    def action_pane_throughput(self) -> None:
+        """Focus."""
+        self._main.go_to("throughput")
+
+    def action_pane_log(self) -> None:
+        """Focus."""
+        self._main.go_to("log")
+
+    def action_pane_maximise(self) -> None:
+        """The focused pane, else the log."""
+        focused = self._main.focused
+        self._main.maximise(focused.id if isinstance(focused, Pane) else "log")
+
+    def action_pane_restore(self) -> None:
+        """All panes."""
+        self._main.restore()
+
+    def _scrolled(self) -> Pane:
+        """The pane that arrow keys scroll: the focused one if it has more than it shows, else the log."""
+        focused = self._main.focused
+        return focused if isinstance(focused, Pane) and focused.overflow else self._main.log_pane
+
+    def action_log_up(self) -> None:
+        """A line."""
+        self._scrolled().scroll_lines(-1)
+
+    def action_log_down(self) -> None:
+        """A line."""
+        self._scrolled().scroll_lines(1)
+
+    def action_log_page_up(self) -> None:
+        """A screenful."""
+        self._main.log_pane.scroll_pages(-1)
+
+    def action_log_page_down(self) -> None:
+        """A screenful."""
+        self._main.log_pane.scroll_pages(1)
+
+    def action_log_left(self) -> None:
+        """Sideways."""
+        self._main.log_pane.scroll_side(-1)
+
+    def action_log_right(self) -> None:
+        """Sideways."""
+        self._main.log_pane.scroll_side(1)
+
+    def action_log_top(self) -> None:
+        """The oldest line."""
+        self._main.log_pane.go_top()
+
+    def action_log_follow(self) -> None:
+        """The newest line."""
+        self._main.log_pane.follow()
+
+    def action_log_pause(self) -> None:
+        """Hold or follow."""
+        self._main.log_pane.toggle_pause()
+
+    def action_server_probe(self) -> None:
+        """Ask /health."""
+        if self.capable("server.probe"):
+            self._source.probe_now()
+        else:
+            self.say("There is no server to ask.")
+
+    def action_server_choose(self) -> None:
+        """The list of servers."""
+        snapshot = self._main.snapshot or self._source.snapshot()
+        if not snapshot.inventory.servers:
+            self.say(f"No server on {snapshot.node}.")
+            return
+        self.push_screen(ServerChooser(snapshot), self._select)
+
+    def _select(self, server_id: str | None) -> None:
+        if server_id is not None:
+            self._source.select_server(server_id)
+
+    def action_app_theme(self) -> None:
+        """Walk through the themes."""
+        self.push_screen(ThemeChooser(self._found.themes, self.theme, self._preview))
+
+    def _preview(self, name: str) -> None:
+        self.theme = name
+
+    def action_app_help(self) -> None:
+        """The keys."""
+        self.push_screen(HelpScreen())
+
+    def action_app_palette(self) -> None:
+        """Find any action."""
+        self.action_command_palette()
+
+    def action_app_quit(self) -> None:
+        """Leave."""
+        self.exit()

@@ -1,0 +1,297 @@
+"""GPUs: a row each in fixed columns, a sum, and a mark only on trouble."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from eagletui.gpus.model import Gpu, GpuErrorCode, MigInstance
+from eagletui.monitor.snapshot import Snapshot
+from eagletui.ui import format as fmt
+from eagletui.ui.panes.memory import Owners, family_pids, owners, throttled_by
+from eagletui.ui.panes.pane import Pane
+from eagletui.ui.widgets.bars import bar, sparkline
+from eagletui.ui.widgets.frame import View
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, cut, fit, wrap
+
+WARM_C = 83
+HOT_C = 90
+"""Data-centre GPUs slow down at about 87 °C and stop a little above 90."""
+STALE_S = 5.0
+"""The tool answers once a second; five missed answers are a silence."""
+OTHERS_MIB = 512
+"""Other users' memory below it is a context, not a tenant."""
+SPARK_CELLS, SPARK_MIN = 15, 8
+MARK_CELLS = 14
+BAR_CELLS, BAR_MIN = 22, 6
+TWO_COLUMN_MIN = 66
+_SENTENCES: dict[GpuErrorCode, str] = {
+    "no-tool": "No GPU tool on this node: nvidia-smi was not found.",
+    "no-devices": "No GPUs on this node.",
+    "driver-mismatch": "The NVIDIA driver was updated under a running kernel module; a reboot (or reloading the module) mends it.",
+    "no-driver": "nvidia-smi is there, its driver is not running.",
+    "no-permission": "nvidia-smi may not be run by this user.",
+    "nvml-error": "nvidia-smi failed.",
+    "lost": "A GPU fell off the bus.",
+    "timeout": "nvidia-smi does not answer; a GPU may hang.",
+    "unparsable": "nvidia-smi answered in a form that is not known.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Widths of the columns that flex; 0 leaves a column out."""
+
+    util: int
+    memory: int
+    spark: int
+    mark: int
+
+    @classmethod
+    def of(cls, width: int) -> Columns:
+        """Share a width: numbers always, bars next, then the history, then words beside marks."""
+        fixed = 2 + 5 + 1 + 7 + 1 + 4 + 4 + 5  # index, util, gap, used, gap, total, °C, W
+        room = width - fixed
+        mark = 2 if room < 40 else MARK_CELLS if room > 58 else 8
+        room -= mark
+        spark = SPARK_CELLS if room >= 46 else SPARK_MIN if room >= 30 else 0
+        room -= spark + (2 if spark else 0)
+        room = max(0, room)
+        memory = min(BAR_CELLS, (room + 1) // 2)
+        return cls(min(BAR_CELLS, room - memory), memory, spark, mark)
+
+
+class GpuPane(Pane):
+    """Pane 3."""
+
+    number = "3"
+    name_ = "GPUs"
+
+    def wanted_rows(self) -> int | None:
+        """Rows it would like with its border; None while the GPUs are unknown."""
+        if self.snapshot is None or self.snapshot.gpus.at is None:
+            return None
+        gpus = self.snapshot.gpus.report.gpus
+        return 2 + 2 + sum(1 + len(gpu.mig) for gpu in gpus) if gpus else 0
+
+    def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
+        """Header, rows, sum."""
+        view = snapshot.gpus
+        report = view.report
+        title: list[Span] = [("GPUs", "text"), *_kinds(report.gpus)]
+        if not report.gpus:
+            return View(_sentence(snapshot, width, height), tuple(title))
+        stale = self.is_offline(snapshot) or (view.at is not None and self.now - view.at > STALE_S)
+        summary: Line = ((fmt.age(view.at, self.now), "warning"),) if stale and view.at is not None else EMPTY
+        table = Table(snapshot, Columns.of(width))
+        rows = table.rows()
+        if len(rows) + 2 > height and width >= TWO_COLUMN_MIN:
+            lines = _side_by_side(snapshot, width)
+        else:
+            lines = [table.header(), *rows]
+        lines.append(table.sum())
+        foot: Line = EMPTY
+        if report.error is not None:
+            foot = ((cut(_SENTENCES.get(report.error.code, report.error.text), width - 4), "warning"),)
+        trouble = any(table.mark_of(gpu)[1] == "error" for gpu in report.gpus)
+        return View(lines, tuple(title), summary, foot, border="error" if trouble and not stale else "border", stale=stale)
+
+
+class Table:
+    """Rows of one snapshot in some columns."""
+
+    def __init__(self, snapshot: Snapshot, columns: Columns) -> None:
+        self._snapshot = snapshot
+        self._columns = columns
+        self._history = dict(snapshot.gpus.history)
+        ours = family_pids(snapshot)
+        self._owners: dict[int, Owners] = {g.index: owners(g, ours, snapshot) for g in snapshot.gpus.report.gpus}
+
+    def header(self) -> Line:
+        """Units, said once."""
+        c = self._columns
+        line: list[Span] = [(" " * 2 + "util".rjust(5) + " " * (c.util + 2), "dim"), ("memory GiB".ljust(6 + 1 + c.memory + 5), "dim")]
+        text = "".join(t for t, _ in line)
+        line = [(text[: 2 + 5 + 1 + c.util + 7 + 1 + c.memory + 4].ljust(2 + 5 + 1 + c.util + 7 + 1 + c.memory + 4), "dim")]
+        line.append(("  °C    W", "dim"))
+        if c.spark:
+            line.append(("  " + ("60 s" if c.spark < 8 else "last 60 s")[: c.spark], "dim"))
+        return tuple(line)
+
+    def rows(self) -> list[Line]:
+        """A row a GPU, and one under it for each MIG instance."""
+        out: list[Line] = []
+        for gpu in self._snapshot.gpus.report.gpus:
+            out.append(self.row(gpu))
+            out += [self._mig(instance) for instance in gpu.mig]
+        return out
+
+    def row(self, gpu: Gpu) -> Line:
+        """One GPU."""
+        c = self._columns
+        index: Span = (f"{gpu.index:<2}", "text bold")
+        if gpu.state != "ok":
+            word = "lost: it fell off the bus" if gpu.state == "lost" else "error: the tool cannot read it"
+            return (index, ("   ▲ ", "error"), (word, "error"))
+        util = bar([((gpu.util_pct or 0) / 100, "util")], c.util) if gpu.util_pct is not None else _no_bar(c.util)
+        line: list[Span] = [index, (f"{fmt.number(gpu.util_pct):>5} ", _known(gpu.util_pct)), *util]
+        line += [(f"{fmt.gib(gpu.mem_used_mib):>7} ", _known(gpu.mem_used_mib)), *self._memory_bar(gpu)]
+        line.append((f"{fmt.whole_gib(gpu.mem_total_mib):>4}", "dim"))
+        line.append((f"{fmt.number(gpu.temp_c):>4}", _heat(gpu.temp_c)))
+        line.append((f"{fmt.number(gpu.power_w):>5}", _known(gpu.power_w)))
+        if c.spark:
+            line += [("  ", "text"), (self._spark(gpu.index), "spark")]
+        word, role = self.mark_of(gpu)
+        if word:
+            line += [(" ▲", role), (" " + word if c.mark > 2 else "", role)]
+        return tuple(line)
+
+    def _spark(self, index: int) -> str:
+        c = self._columns
+        values = self._history.get(index, ())
+        at = self._snapshot.gpus.at or 0.0
+        return sparkline(values, c.spark, top=100.0, anchor=int(at), per=60 // c.spark)
+
+    def _memory_bar(self, gpu: Gpu) -> Line:
+        width = self._columns.memory
+        if gpu.mem_used_mib is None or not gpu.mem_total_mib:
+            return _no_bar(width)
+        others = min(self._owners[gpu.index].others_mib or 0, gpu.mem_used_mib)
+        used = gpu.mem_used_mib / gpu.mem_total_mib
+        part = others / gpu.mem_total_mib
+        if others < OTHERS_MIB:
+            return bar([(used, "memory")], width)
+        return bar([(used - part, "memory"), (part, "others")], width)
+
+    def _mig(self, instance: MigInstance) -> Line:
+        c = self._columns
+        name = cut(f"└{instance.device} {instance.profile}", 5 + c.util + 1)
+        head = f"  {name}".ljust(2 + 5 + 1 + c.util)
+        used, total = instance.mem_used_mib, instance.mem_total_mib
+        line = bar([(used / total, "memory")], c.memory) if used is not None and total else _no_bar(c.memory)
+        return (head, "dim"), (f"{fmt.gib(used):>7} ", _known(used)), *line, (f"{fmt.whole_gib(total):>4}", "dim")
+
+    def mark_of(self, gpu: Gpu) -> tuple[str, str]:
+        """(word, role) of its worst trouble, ("", "") when there is none."""
+        if gpu.state != "ok":
+            return gpu.state, "error"
+        if gpu.ecc_uncorrected:
+            return f"ECC {gpu.ecc_uncorrected}", "error"
+        throttle = throttled_by(gpu)
+        if throttle is not None:
+            return throttle
+        if gpu.temp_c is not None and gpu.temp_c >= WARM_C:
+            return "heat", _heat(gpu.temp_c)
+        who = self._owners[gpu.index]
+        if who.others_mib is not None and who.others_mib >= OTHERS_MIB:
+            return cut(who.users[0] if who.users else "others", MARK_CELLS - 3), "others"
+        return "", ""
+
+    def sum(self) -> Line:
+        """Mean utilisation, memory with whose it is, power."""
+        c = self._columns
+        gpus = [g for g in self._snapshot.gpus.report.gpus if g.state == "ok"]
+        utils = [g.util_pct for g in gpus if g.util_pct is not None]
+        used = [g.mem_used_mib for g in gpus if g.mem_used_mib is not None]
+        total = [g.mem_total_mib for g in gpus if g.mem_total_mib is not None]
+        watts = [g.power_w for g in gpus if g.power_w is not None]
+        mean = sum(utils) / len(utils) if utils else None
+        line: list[Span] = [
+            ("Σ ", "dim"), (f"{fmt.number(mean):>5} ", _known(mean)), (" " * c.util, "text"),
+            (f"{fmt.whole_gib(sum(used) if used else None):>7} ", _known(used or None)),
+        ]  # fmt: skip
+        words = [f"of {fmt.whole_gib(sum(total))}"] if total else []
+        split = [o for o in self._owners.values() if o.ours_mib is not None]
+        if split:
+            words.append(f"ours {fmt.whole_gib(sum(o.ours_mib or 0 for o in split))}")
+            words.append(f"others {fmt.whole_gib(sum(o.others_mib or 0 for o in split))}")
+        room = c.memory + 4 + 4
+        power = fmt.watts(sum(watts) if watts else None)
+        wide = room + 5 - len(power) - 1
+        said = " · ".join(words)
+        while len(said) > wide and len(words) > 1:
+            words.pop()
+            said = " · ".join(words)
+        line.append((f"{said:<{wide}} ", "dim"))
+        line.append((power, _known(watts or None)))
+        return tuple(line)
+
+
+def _side_by_side(snapshot: Snapshot, width: int) -> list[Line]:
+    """Two GPUs a row when one a row does not fit."""
+    half = (width - 3) // 2
+    fixed = 2 + 4 + 1 + 6 + 4 + 1
+    room = max(0, half - fixed - 2)
+    bars = (room // 2, room - room // 2)
+    helper = Table(snapshot, Columns(bars[0], bars[1], 0, 2))
+    gpus = snapshot.gpus.report.gpus
+    cells = [_short(gpu, bars, helper) for gpu in gpus]
+    head: Line = (
+        (fit((("   util" + " " * bars[0] + "   GiB" + " " * bars[1] + "  °C", "dim"),), half), )[0]
+    )  # fmt: skip
+    rows = (len(cells) + 1) // 2
+    out: list[Line] = [(*head, ("   ", "text"), *head)]
+    for y in range(rows):
+        right = fit(cells[y + rows], half) if y + rows < len(cells) else EMPTY
+        out.append((*fit(cells[y], half), ("   ", "text"), *right))
+    return out
+
+
+def _short(gpu: Gpu, bars: tuple[int, int], table: Table) -> Line:
+    index: Span = (f"{gpu.index:<2}", "text bold")
+    if gpu.state != "ok":
+        return (index, ("  ▲ ", "error"), (gpu.state, "error"))
+    util = bar([(gpu.util_pct / 100, "util")], bars[0]) if gpu.util_pct is not None else _no_bar(bars[0])
+    line: list[Span] = [index, (f"{fmt.number(gpu.util_pct):>4} ", _known(gpu.util_pct)), *util]
+    line += [(f"{fmt.gib(gpu.mem_used_mib):>6} ", _known(gpu.mem_used_mib)), *table._memory_bar(gpu)]
+    line.append((f"{fmt.number(gpu.temp_c):>4}", _heat(gpu.temp_c)))
+    word, role = table.mark_of(gpu)
+    if word:
+        line.append((" ▲", role))
+    return tuple(line)
+
+
+def _kinds(gpus: tuple[Gpu, ...]) -> Line:
+    """`8 × H200`, or the kinds with their numbers when they differ."""
+    if not gpus:
+        return EMPTY
+    names = Counter(_short_name(gpu.name) for gpu in gpus)
+    said = ", ".join(f"{n} × {name}" for name, n in names.most_common(3))
+    return ("  ", "text"), (said, "dim")
+
+
+def _short_name(name: str | None) -> str:
+    if not name:
+        return "GPU"
+    for word in ("NVIDIA ", "GeForce ", "Tesla "):
+        name = name.removeprefix(word)
+    return cut(name, 24)
+
+
+def _sentence(snapshot: Snapshot, width: int, height: int) -> list[Line]:
+    view = snapshot.gpus
+    if view.report.error is not None:
+        said = _SENTENCES.get(view.report.error.code, "")
+        lines: list[Line] = [((row, "text"),) for row in wrap(said, width, height)]
+        if view.report.error.text and view.report.error.code != "no-devices":
+            lines += [((row, "dim"),) for row in wrap(view.report.error.text, width, max(1, height - len(lines)))]
+        return lines
+    if view.at is not None:
+        return [(("No GPUs on this node.", "dim"),)]
+    return [(("Asking for the GPUs …" if snapshot.link.state == "up" else "Not asked yet.", "dim"),)]
+
+
+def _known(value: object) -> str:
+    return "dim" if value is None else "text"
+
+
+def _heat(temp: int | None) -> str:
+    if temp is None:
+        return "dim"
+    return "error" if temp >= HOT_C else "warning" if temp >= WARM_C else "text"
+
+
+def _no_bar(width: int) -> Line:
+    return ((" " * width, "track"),)
+
+

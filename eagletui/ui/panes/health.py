@@ -1,0 +1,112 @@
+"""Health: what each witness says, and why the state is what it is."""
+
+from __future__ import annotations
+
+from eagletui.monitor.snapshot import Health, Snapshot
+from eagletui.servers.model import State
+from eagletui.ui import format as fmt
+from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane
+from eagletui.ui.widgets.bars import sparkline
+from eagletui.ui.widgets.frame import View
+from eagletui.ui.widgets.lines import EMPTY, Line, cut, wrap
+
+LABEL_CELLS = 9
+WORD_CELLS = 9
+QUIET_LOG_S = 10.0
+"""A log that grew within it is called growing; servers under load print more often, idle ones do not print."""
+_EXPLAIN = (State.DEGRADED, State.STALLED, State.UNKNOWN, State.STOPPING)
+
+
+class HealthPane(Pane):
+    """Pane 2."""
+
+    number = "2"
+    name_ = "Health"
+
+    def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
+        """Rows of label, word, detail."""
+        lines = [self._health(snapshot), self._family(snapshot), self._log(snapshot), self._link(snapshot, width)]
+        up = snapshot.uptime_s
+        if up is not None and not self.is_offline(snapshot):
+            up += max(0.0, self.now - snapshot.at)
+        lines.append(_row("uptime", fmt.duration(up), "text" if up is not None else "dim", ""))
+        lines += self._words(snapshot, width, height - len(lines))
+        state = snapshot.verdict.state
+        border = LEVEL_OF_STATE[state] if state in (State.DEGRADED, State.STALLED, State.OFFLINE) else "border"
+        return View(lines, title=(("Health", "text"),), border=border)
+
+    def _words(self, snapshot: Snapshot, width: int, room: int) -> list[Line]:
+        out: list[Line] = []
+        state = snapshot.verdict.state
+        said = snapshot.verdict.reason.text if state in _EXPLAIN else ""
+        if said and room > 1:
+            out += [EMPTY, *(((row, LEVEL_OF_STATE[state]),) for row in wrap(said, width, min(4, room - 1)))]
+        detail = snapshot.health.detail
+        notes = [*([detail] if detail and state not in (State.STARTING, State.ABSENT) else []), *snapshot.notes, *snapshot.inventory.notes]
+        for note in dict.fromkeys(notes):
+            left = room - len(out) - 1
+            if note != said and left > 0:
+                out += [EMPTY, *(((row, "dim"),) for row in wrap(note, width, min(3, left)))]
+        return out
+
+    def _health(self, snapshot: Snapshot) -> Line:
+        health = snapshot.health
+        word, role = _health_word(health, snapshot.verdict.state)
+        if health.at is None:
+            return _row(health.path, word, role, "")
+        if health.error == "refused" and snapshot.verdict.state is State.STARTING:
+            return _row(health.path, word, role, "opens once loaded")
+        took = f"{fmt.latency(health.latency_ms)}, " if health.latency_ms is not None and health.error is None else ""
+        return _row(health.path, word, role, took + fmt.age(health.at, self.now))
+
+    def _family(self, snapshot: Snapshot) -> Line:
+        alive, total = snapshot.family_alive, snapshot.family_total
+        if alive is None or total is None:
+            return _row("family", fmt.UNKNOWN, "dim", "")
+        if not alive:
+            return _row("family", "gone", "error", f"0 of {total}")
+        word, role = ("alive", "ok") if alive == total else ("broken", "error")
+        return _row("family", word, role, f"{alive} of {total}")
+
+    def _log(self, snapshot: Snapshot) -> Line:
+        log = snapshot.log
+        if log.error:
+            return _row("log", "none", "warning", "see the log pane")
+        if log.grew_at is None:
+            return _row("log", fmt.UNKNOWN, "dim", "")
+        old = fmt.age(log.grew_at, self.now)
+        if snapshot.verdict.state is State.CRASHED:
+            return _row("log", "ended", "error", old)
+        if self.now - log.grew_at <= QUIET_LOG_S:
+            return _row("log", "growing", "ok", old)
+        return _row("log", "quiet", "text", old)
+
+    def _link(self, snapshot: Snapshot, width: int) -> Line:
+        link = snapshot.link
+        if link.state == "connecting":
+            return _row("link", "…", "dim", "connecting")
+        if link.state == "down":
+            return _row("link", "down", "error", fmt.age(link.at, self.now) if link.at is not None else "")
+        if link.latency_ms is None:
+            return _row("link", "up", "ok", "")
+        room = max(0, min(14, width - LABEL_CELLS - WORD_CELLS))
+        top = max(link.latencies, default=0.0) * 1.25
+        return (*_row("link", fmt.latency(link.latency_ms), "ok", ""), (sparkline(link.latencies[-room:], room, top=top), "spark"))
+
+
+def _health_word(health: Health, state: State) -> tuple[str, str]:
+    if health.error is not None:
+        return health.error, "warning" if state in (State.STARTING, State.STOPPING) else "error"
+    if health.status is None:
+        return fmt.UNKNOWN, "dim"
+    if health.status == 200:
+        return "200", "ok"
+    return str(health.status), "warning" if state is State.STARTING else "error"
+
+
+def _row(label: str, word: str, role: str, detail: str) -> Line:
+    return (
+        (cut(label, LABEL_CELLS - 1).ljust(LABEL_CELLS), "dim"),
+        (cut(word, WORD_CELLS - 1).ljust(WORD_CELLS), role),
+        (detail, "dim"),
+    )

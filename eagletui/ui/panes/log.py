@@ -1,0 +1,111 @@
+"""The log: time and rank in fixed columns, the line itself plain, colour only on level words and on what moves."""
+
+from __future__ import annotations
+
+from eagletui.logs.store import LineKind, StoredLine
+from eagletui.monitor.snapshot import Snapshot
+from eagletui.ui import format as fmt
+from eagletui.ui.panes.pane import Pane
+from eagletui.ui.widgets.frame import View
+from eagletui.ui.widgets.line_view import LineView
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, fit, skip, width_of, wrap
+
+TIME_CELLS = 8
+MAX_RANK_CELLS = 12
+_LEVELS = {LineKind.WARNING: "warning bold", LineKind.ERROR: "error bold"}
+
+
+class LogPane(LineView, Pane):
+    """Pane 5."""
+
+    number = "5"
+    name_ = "Log"
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self._times = False
+        self._rank_cells = 0
+
+    def bounds(self) -> tuple[int, int]:
+        """Numbers kept by the store."""
+        if self.snapshot is None:
+            return 0, 0
+        store = self.snapshot.log.store
+        return store.first, store.end
+
+    def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
+        """The visible lines, or a sentence when there are none."""
+        log = snapshot.log
+        title: list[Span] = [("Log", "text")]
+        if log.path:
+            title += [("  ", "text"), (log.path, "dim")]
+        lines = self.visible(width, height)
+        if not lines:
+            return View(self._empty(snapshot, width, height), tuple(title))
+        summary: Line = EMPTY
+        if not self.following:
+            summary = ((f"+{fmt.count(self.missed)}", "accent bold"), (" new", "accent")) if self.missed else (("paused", "key"),)
+        return View(lines, tuple(title), summary, self._foot(snapshot), thumb=self.thumb_rows(height), stale=self.is_offline(snapshot))
+
+    def _foot(self, snapshot: Snapshot) -> Line:
+        log = snapshot.log
+        store = log.store
+        if not self.following:
+            word: Span = ("paused, G follows", "key")
+        elif log.error:
+            word = (log.error, "warning")
+        elif log.following:
+            word = ("following", "dim")
+        else:
+            word = ("not followed", "dim")
+        return (
+            word, (f" · {fmt.plural(store.end, 'line')} · ", "dim"),
+            (fmt.plural(store.warnings, "warning"), "warning" if store.warnings else "dim"), (" · ", "dim"),
+            (fmt.plural(store.errors, "error"), "error" if store.errors else "dim"),
+        )  # fmt: skip
+
+    def _empty(self, snapshot: Snapshot, width: int, height: int) -> list[Line]:
+        log = snapshot.log
+        if log.error:
+            said, role = log.error, "warning"
+        elif snapshot.link.state != "up" and not log.path:
+            said, role = "The log opens once the link is up.", "dim"
+        elif log.path:
+            said, role = "Nothing was written yet.", "dim"
+        elif snapshot.server is not None:
+            said, role = snapshot.server.log.why or "Looking for the log of this server.", "dim"
+        else:
+            said, role = "The log of a server appears here.", "dim"
+        return [((row, role),) for row in wrap(said, width, height)]
+
+    def line_at(self, number: int, width: int) -> Line:
+        """One stored line as spans, scrolled sideways without its time and rank."""
+        store = self.snapshot.log.store if self.snapshot is not None else None
+        line = store.line(number) if store is not None else None
+        if line is None:
+            return EMPTY
+        if line.kind is LineKind.PROBE:
+            return ((f"⋯ {fmt.plural(line.count, 'probe')} of ours", "faint"),)
+        if line.kind is LineKind.MARKER:
+            return ((f"── {line.text} ──", "faint"),)
+        self._times = self._times or bool(line.time)
+        self._rank_cells = min(MAX_RANK_CELLS, max(self._rank_cells, len(line.rank)))
+        head: list[Span] = []
+        if self._times:
+            head.append((f"{line.time:<{TIME_CELLS}} ", "faint"))
+        if self._rank_cells:
+            head.append((f"{line.rank[:MAX_RANK_CELLS]:<{self._rank_cells}} ", "dim"))
+        body = _body(line)
+        if self.left:
+            room = width - width_of(head)
+            body = (("‹", "faint"), *skip(body, self.left + 1)) if room > 1 else body
+        return fit((*head, *body), width)
+
+
+def _body(line: StoredLine) -> Line:
+    role = "accent" if line.kind is LineKind.PROGRESS else "dim" if line.kind is LineKind.DEBUG else "text"
+    if line.level and line.kind in _LEVELS:
+        return (line.level, _LEVELS[line.kind]), (" ", role), (line.text, role)
+    return ((line.text, role),)
+
+

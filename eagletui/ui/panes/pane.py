@@ -1,0 +1,42 @@
+"""What all panes share: they are shown a snapshot, and draw it."""
+
+from __future__ import annotations
+
+from eagletui.monitor.snapshot import Snapshot
+from eagletui.servers.model import State
+from eagletui.ui.widgets.frame import Frame, View
+
+LEVEL_OF_STATE: dict[State, str] = {
+    State.READY: "ok", State.STARTING: "warning", State.STOPPING: "warning", State.DEGRADED: "warning", State.UNKNOWN: "dim",
+    State.STALLED: "error", State.CRASHED: "error", State.ABSENT: "dim", State.OFFLINE: "error",
+}  # fmt: skip
+"""State to the role of its word, and of the border of the pane that matters then."""
+
+
+class Pane(Frame):
+    """A frame bound to a part of the snapshot. `now` is monotonic, and the ages on screen are against it."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self.snapshot: Snapshot | None = None
+        self.now = 0.0
+
+    def show(self, snapshot: Snapshot, now: float) -> None:
+        """Draw this snapshot; only what differs is repainted."""
+        self.snapshot = snapshot
+        self.now = now
+        self.redraw()
+
+    def view(self, width: int, height: int) -> View:
+        """The content, empty until there is a snapshot."""
+        if self.snapshot is None:
+            return View(title=((self.name_, "text"),))
+        return self.view_of(self.snapshot, width, height)
+
+    def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
+        """The content of this snapshot."""
+        raise NotImplementedError
+
+    def is_offline(self, snapshot: Snapshot) -> bool:
+        """Whether what is shown is what was last seen."""
+        return snapshot.link.state == "down"

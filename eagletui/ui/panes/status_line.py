@@ -1,0 +1,124 @@
+"""The first row: where, what, how far, and the one coloured word."""
+
+from __future__ import annotations
+
+from eagletui.logs.state import SHOWN_NAMES
+from eagletui.monitor.snapshot import Snapshot
+from eagletui.servers.model import State
+from eagletui.ui import format as fmt
+from eagletui.ui.panes.pane import LEVEL_OF_STATE
+from eagletui.ui.widgets.frame import Painted
+from eagletui.ui.widgets.lines import Line, Span, clean, cut, fit, spread, width_of
+
+MIN_REASON_CELLS = 16
+NODE_CELLS = 28
+
+
+class StatusLine(Painted):
+    """Drawn on the bar's ground. What is right is kept, what is left is cut."""
+
+    def __init__(self, node: str, *, id: str) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self._node = node
+        self._snapshot: Snapshot | None = None
+        self._now = 0.0
+
+    def show(self, snapshot: Snapshot, now: float) -> None:
+        """Draw this snapshot."""
+        self._snapshot, self._now = snapshot, now
+        self.redraw()
+
+    def rows(self, width: int, height: int) -> list[Line]:
+        """One row."""
+        inner = width - 2
+        if self._snapshot is None:
+            line = fit(((self._node, "text bold"),), inner)
+        else:
+            line = self._line(self._snapshot, inner)
+        row: Line = ((" ", "text"), *line, (" ", "text"))
+        return [fit(tuple((text, role if "block" in role else f"{role} on-bar") for text, role in row), width)] * height
+
+    def _line(self, snapshot: Snapshot, width: int) -> Line:
+        word = state_word(snapshot)
+        state = snapshot.verdict.state
+        block: Span = (f" {word} ", f"{LEVEL_OF_STATE[state]} block")
+        elapsed = self._elapsed(snapshot)
+        left = self._who(snapshot)
+        least = min(width_of(left), width // 3)
+        room = width - least - width_of([block]) - len(elapsed) - 3
+        right: list[Span] = []
+        said, role = progress_words(snapshot)
+        if said and room >= min(MIN_REASON_CELLS, len(said)):
+            right += [(cut(clean(said), room), role), ("  ", "text")]
+        if elapsed:
+            right += [(elapsed, "text"), ("  ", "text")]
+        return spread(left, (*right, block), width)
+
+    def _elapsed(self, snapshot: Snapshot) -> str:
+        state = snapshot.verdict.state
+        if state in (State.ABSENT, State.UNKNOWN) and snapshot.server is None:
+            return ""
+        if state is State.OFFLINE:
+            return fmt.age(snapshot.link.at, self._now) if snapshot.link.at is not None else ""
+        if state is State.CRASHED:
+            return fmt.age(snapshot.verdict.since, self._now) if snapshot.verdict.since is not None else ""
+        if snapshot.uptime_s is None:
+            return ""
+        return fmt.duration(snapshot.uptime_s + max(0.0, self._now - snapshot.at))
+
+    def _who(self, snapshot: Snapshot) -> Line:
+        link = snapshot.link
+        out: list[Span] = [(cut(clean(snapshot.node), NODE_CELLS), "text bold"), ("  ", "text")]
+        if link.state == "up":
+            out.append(("●", "ok"))
+            if link.latency_ms is not None:
+                out.append((f" {fmt.latency(link.latency_ms)}", "dim"))
+        elif link.state == "connecting":
+            out.append(("○ connecting", "dim"))
+        else:
+            out.append(("○ no link", "error"))
+        server = snapshot.server
+        if server is None:
+            return tuple(out)
+        model = (server.model or "").rstrip("/").rsplit("/", 1)[-1]
+        if model:
+            out += [("   ", "text"), (model, "accent bold")]
+        words = [server.engine, *([f":{server.port}"] if len(snapshot.inventory.servers) > 1 and server.port else []), *server.flags]
+        out += [("  ", "text"), (" · ".join(words), "dim")]
+        return tuple(out)
+
+
+def state_word(snapshot: Snapshot) -> str:
+    """The state as a word."""
+    state = snapshot.verdict.state
+    if state is State.OFFLINE and snapshot.link.state == "connecting":
+        return "CONNECTING"
+    if state is State.CRASHED and snapshot.verdict.reason.code == "never-started":
+        return "CRASHED · never started"
+    if state is State.ABSENT:
+        return "NO SERVER"
+    return state.name
+
+
+def progress_words(snapshot: Snapshot) -> tuple[str, str]:
+    """What the right says before the state, with its role."""
+    state = snapshot.verdict.state
+    role = LEVEL_OF_STATE[state]
+    startup = snapshot.startup
+    if state is State.STARTING:
+        if startup.phase is None:
+            return "", role
+        words = SHOWN_NAMES.get(startup.phase, startup.phase)
+        if startup.progress is not None and startup.progress.total > 0:
+            words += f" {startup.progress.done}/{startup.progress.total}"
+            if startup.progress.eta_s is not None:
+                words += f" · ~{fmt.duration(startup.progress.eta_s)}"
+        return words, role
+    if state is State.READY:
+        last = snapshot.throughput
+        if last.gen_tok_s is not None and not last.stale:
+            return f"{last.gen_tok_s:.1f} tok/s", role
+        return ("idle", "dim") if snapshot.verdict.reason.code == "idle" else ("", role)
+    if state is State.ABSENT or (state is State.OFFLINE and snapshot.link.state == "connecting"):
+        return "", role
+    return snapshot.verdict.reason.text, role

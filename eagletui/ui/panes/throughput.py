@@ -1,0 +1,123 @@
+"""Throughput: generated tokens a second as a braille line, the last figure in the title."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from eagletui.monitor.snapshot import Snapshot, Throughput
+from eagletui.ui import format as fmt
+from eagletui.ui.panes.pane import Pane
+from eagletui.ui.widgets.frame import View
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, wrap
+from eagletui.ui.widgets.plot import Bins, axis, bins, tick_rows, time_labels
+
+WINDOWS_MIN = (1, 2, 5, 10, 20)
+"""The window is the shortest that holds what is known; it grows up to the last."""
+REDRAW_S = 1.0
+"""A chart is rebuilt at most this often: it costs 9 ms, and a column is at least half a second wide."""
+GAP_S = 30.0
+"""A silence up to it is drawn through (batch lines come every few seconds); a longer one is a gap."""
+
+
+class Canvas(Protocol):
+    """What draws bins as rows of text."""
+
+    def draw(self, points: Bins, bottom: float, top: float, width: int, height: int, *, gap: int) -> list[str]:
+        """Rows of the picture."""
+
+
+class ThroughputPane(Pane):
+    """Pane 4. `canvas` comes after the first frame."""
+
+    number = "4"
+    name_ = "Throughput"
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self.canvas: Canvas | None = None
+        self.builds = 0
+        self._drawn_at = float("-inf")
+        self._key: tuple[object, ...] | None = None
+        self._lines: list[Line] = []
+
+    def show(self, snapshot: Snapshot, now: float) -> None:
+        """Another server starts a picture of its own."""
+        if self.snapshot is not None and _server_id(self.snapshot) != _server_id(snapshot):
+            self._drawn_at = float("-inf")
+        super().show(snapshot, now)
+
+    def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
+        """Title with the last value, chart, figures below."""
+        last = snapshot.throughput
+        stale = last.stale or self.is_offline(snapshot)
+        title: list[Span] = [("Throughput", "text"), ("  ", "text")]
+        if last.gen_tok_s is None:
+            title.append((fmt.UNKNOWN, "dim"))
+        else:
+            title += [(fmt.number(last.gen_tok_s, 1), "dim" if stale else "text bold"), (" tok/s", "dim")]
+            if stale:
+                title.append((f"  {fmt.age(last.at, self.now)}", "dim"))
+        minutes, lines = self._chart(snapshot, width, height)
+        summary: Line = ((f"{minutes} min", "dim"),) if minutes else EMPTY
+        return View(lines, tuple(title), summary, _figures(last), stale=stale)
+
+    def _chart(self, snapshot: Snapshot, width: int, height: int) -> tuple[int, list[Line]]:
+        series = snapshot.series.get("gen_tok_s")
+        times, values = series.window(self.now - WINDOWS_MIN[-1] * 60, self.now) if series is not None else ([], [])
+        if not times:
+            said = "Nothing was generated yet." if snapshot.server is not None else "Tokens a second of a server appear here."
+            if series is not None and len(series):
+                said = f"Nothing was generated in the last {WINDOWS_MIN[-1]} minutes."
+            return 0, [((row, "dim"),) for row in wrap(said, width, height)]
+        minutes = next((m for m in WINDOWS_MIN if self.now - times[0] <= m * 60), WINDOWS_MIN[-1])
+        if self.canvas is None or height < 3 or width < 16:
+            return minutes, []
+        due = self.now - self._drawn_at >= REDRAW_S
+        size = (width, height, minutes)
+        if not due and self._key is not None and self._key[:3] == size:
+            return minutes, self._lines
+        self._drawn_at = self.now
+        self._draw(times, values, minutes, width, height)
+        return minutes, self._lines
+
+    def _draw(self, times: list[float], values: list[float], minutes: int, width: int, height: int) -> None:
+        rows = height - 1
+        bottom, top, step = axis(min(values), max(values), max(1, min(5, rows // 2)))
+        ticks = dict(tick_rows(bottom, top, step, rows))
+        label = max(len(text) for text in ticks.values())
+        canvas_width = width - label - 1
+        count = canvas_width * 2
+        bin_s = minutes * 60 / count
+        # The right end is the end of a bin: the picture moves by whole dots, and not at all in between.
+        end = (int(self.now / bin_s) + 1) * bin_s
+        points = bins(times, values, end - minutes * 60, end, count)
+        key = (width, height, minutes, points)
+        if key == self._key or self.canvas is None:
+            return
+        self.builds += 1
+        self._key = key
+        drawn = self.canvas.draw(points, bottom, top, canvas_width, rows, gap=round(GAP_S / bin_s))
+        self._lines = [
+            ((f"{ticks.get(y, ''):>{label}} ", "dim"), (row, "chart")) for y, row in enumerate(drawn)
+        ]  # fmt: skip
+        self._lines.append(((" " * (label + 1), "dim"), (time_labels(minutes, canvas_width), "dim")))
+
+
+def _server_id(snapshot: Snapshot) -> str | None:
+    return snapshot.server.id if snapshot.server is not None else None
+
+
+def _figures(last: Throughput) -> Line:
+    parts: list[tuple[str, str]] = []
+    if last.accept_len is not None:
+        parts.append(("accept", fmt.number(last.accept_len, 2)))
+    if last.running is not None:
+        parts.append(("running", fmt.count(last.running)))
+    if last.queued is not None:
+        parts.append(("queued", fmt.count(last.queued)))
+    if last.token_usage is not None:
+        parts.append(("KV", f"{last.token_usage * 100:.0f} %"))
+    out: list[Span] = []
+    for at, (word, value) in enumerate(parts):
+        out += [(" · " if at else "", "dim"), (f"{word} ", "dim"), (value, "text")]
+    return tuple(span for span in out if span[0])

@@ -1,0 +1,181 @@
+"""The one screen: status line, panes in the places that the size gives them, footer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.app import ComposeResult
+from textual.containers import Container
+from textual.content import Content
+from textual.geometry import Region, Size
+from textual.layout import Layout, WidgetPlacement
+from textual.screen import Screen
+from textual.widget import Widget
+from textual.widgets import Static
+
+from eagletui.monitor.snapshot import Snapshot
+from eagletui.ui.actions import BY_ID
+from eagletui.ui.panes.footer import Footer
+from eagletui.ui.panes.gpus import GpuPane
+from eagletui.ui.panes.health import HealthPane
+from eagletui.ui.panes.log import LogPane
+from eagletui.ui.panes.pane import Pane
+from eagletui.ui.panes.startup import StartupPane
+from eagletui.ui.panes.status_line import StatusLine
+from eagletui.ui.panes.throughput import ThroughputPane
+from eagletui.ui.screens.layout import MIN_HEIGHT, MIN_WIDTH, TABBED, Place, Plan, plan
+from eagletui.ui.widgets.frame import Painted, Tab
+from eagletui.ui.widgets.ink import Ink
+
+LABELS = {"startup": "Startup", "health": "Health", "gpus": "GPUs", "throughput": "Throughput", "log": "Log"}
+
+
+class _Places(Layout):
+    """Puts each child where the deck's plan says."""
+
+    name = "places"
+
+    def __init__(self, places: Callable[[], dict[str, Place]]) -> None:
+        self._places = places
+
+    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:  # noqa: ARG002
+        """Textual asks for placements."""
+        from textual.geometry import Offset, Spacing
+
+        places = self._places()
+        return [
+            WidgetPlacement(Region(*places[child.id]), Offset(), Spacing(), child)
+            for child in children
+            if child.id is not None and child.id in places
+        ]
+
+
+class Deck(Container):
+    """Holds the panes; its plan is the main screen's."""
+
+    def __init__(self, *children: Widget, id: str) -> None:  # noqa: A002 - Textual's word
+        super().__init__(*children, id=id)
+        self.plan = Plan("small", {})
+        self._places_layout = _Places(lambda: self.plan.places)
+
+    @property
+    def layout(self) -> Layout:
+        """Ours instead of a named one."""
+        return self._places_layout
+
+
+class MainScreen(Screen[None]):
+    """What `connect` opens."""
+
+    AUTO_FOCUS = ""
+
+    def __init__(self, node: str) -> None:
+        super().__init__()
+        self._node = node
+        self.snapshot: Snapshot | None = None
+        self.tab = "startup"
+        self.maximised_pane: str | None = None
+
+    def compose(self) -> ComposeResult:
+        """All panes exist always; places differ."""
+        yield StatusLine(self._node, id="status")
+        yield Deck(
+            StartupPane(id="startup"), GpuPane(id="gpus"), HealthPane(id="health"), ThroughputPane(id="throughput"), LogPane(id="log"),
+            id="deck",
+        )  # fmt: skip
+        yield Static(id="too-small")
+        yield Footer(id="footer")
+
+    def on_mount(self) -> None:
+        """Places for the first frame."""
+        self.arrange_panes()
+
+    def on_resize(self) -> None:
+        """New places."""
+        self.arrange_panes()
+
+    @property
+    def log_pane(self) -> LogPane:
+        """The log."""
+        return self.query_one(LogPane)
+
+    def pane(self, name: str) -> Pane:
+        """A pane by its id."""
+        return self.query_one(f"#{name}", Pane)
+
+    def show(self, snapshot: Snapshot, now: float) -> None:
+        """Give every visible pane the snapshot; hidden ones get it when they come."""
+        self.snapshot = snapshot
+        self.query_one(StatusLine).show(snapshot, now)
+        wanted = self.query_one(GpuPane).wanted_rows()
+        for pane in self.query(Pane):
+            if pane.display or isinstance(pane, GpuPane):
+                pane.show(snapshot, now)
+        if self.query_one(GpuPane).wanted_rows() != wanted:
+            self.arrange_panes()
+
+    def use_ink(self, ink: Ink) -> None:
+        """Colours of another theme."""
+        for widget in self.query(Painted):
+            widget.use_ink(ink)
+
+    def arrange_panes(self) -> None:
+        """Ask the plan for places and apply it."""
+        deck = self.query_one(Deck)
+        width, height = self.size.width, self.size.height - 2
+        new = plan(
+            width, height, gpu_rows=self.query_one(GpuPane).wanted_rows(), tab=self.tab, maximised=self.maximised_pane
+        )  # fmt: skip
+        small = new.mode == "small"
+        notice = self.query_one("#too-small", Static)
+        notice.display = small
+        deck.display = not small
+        self.query_one(StatusLine).display = self.query_one(Footer).display = not small
+        if small:
+            notice.update(
+                Content(f"eagletui needs {MIN_WIDTH}×{MIN_HEIGHT}.\nThis terminal is {width}×{self.size.height}.\nMake it larger, or the font smaller.")
+            )
+        if new == deck.plan:
+            return
+        deck.plan = new
+        shared = TABBED.get(new.mode, ())
+        for pane in self.query(Pane):
+            name = pane.id or ""
+            shown = name in new.places
+            came = shown and not pane.display
+            pane.display = shown
+            pane.tabs = tuple((p, self.pane(p).number, LABELS[p]) for p in shared) if name in shared else ()
+            if came and self.snapshot is not None:
+                pane.show(self.snapshot, pane.now or self.snapshot.at)
+            pane.redraw()
+        footer = self.query_one(Footer)
+        footer.extra = (BY_ID["pane.restore"],) if new.mode == "one" else ()
+        footer.redraw()
+        deck.refresh(layout=True)
+
+    def go_to(self, name: str) -> None:
+        """Focus a pane, making it visible: its tab, or in the place of the maximised one."""
+        if self.maximised_pane is not None:
+            self.maximised_pane = name
+        elif name != "log":
+            self.tab = name
+        self.arrange_panes()
+        self.set_focus(self.pane(name))
+
+    def maximise(self, name: str | None) -> None:
+        """This pane alone, or all of them."""
+        self.maximised_pane = None if self.maximised_pane is not None else name
+        self.arrange_panes()
+
+    def restore(self) -> None:
+        """All panes; the focus goes, too."""
+        if self.maximised_pane is not None:
+            self.maximised_pane = None
+            self.arrange_panes()
+        else:
+            self.set_focus(None)
+
+    def on_tab(self, event: Tab) -> None:
+        """A tab was clicked."""
+        event.stop()
+        self.go_to(event.pane)

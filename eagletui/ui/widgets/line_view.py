@@ -1,0 +1,124 @@
+"""A frame over numbered lines of any number: only what is visible is asked for and drawn. Follows the end until it is scrolled."""
+
+from __future__ import annotations
+
+from textual import events
+
+from eagletui.ui.widgets.frame import Frame
+from eagletui.ui.widgets.lines import Line
+
+WHEEL_LINES = 3
+SIDE_CELLS = 16
+
+
+class LineView(Frame):
+    """Shows `height` lines from `top`, or the last ones while following (`top` None). `left` cells are scrolled away at the left.
+
+    Paused, it draws nothing new: the lines are those it stopped at, however fast the end moves.
+    """
+
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+        super().__init__(id=id)
+        self.top: int | None = None
+        self.left = 0
+        self.paused_end = 0
+        self._kept: tuple[tuple[int, int, int, int], list[Line]] | None = None
+
+    def bounds(self) -> tuple[int, int]:
+        """(first kept number, one past the last)."""
+        raise NotImplementedError
+
+    def line_at(self, number: int, width: int) -> Line:
+        """One line as spans."""
+        raise NotImplementedError
+
+    @property
+    def following(self) -> bool:
+        """Whether the end is shown and new lines move the picture."""
+        return self.top is None
+
+    @property
+    def missed(self) -> int:
+        """Lines that came since it was paused."""
+        return 0 if self.top is None else max(0, self.bounds()[1] - self.paused_end)
+
+    def visible(self, width: int, height: int) -> list[Line]:
+        """The lines to draw."""
+        first, end = self.bounds()
+        if self.top is None:
+            self._kept = None
+            start = max(first, end - height)
+            return [self.line_at(n, width) for n in range(start, end)]
+        start = max(first, min(self.top, max(first, end - height)))
+        key = (start, self.left, width, height)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = key, [self.line_at(n, width) for n in range(start, min(end, start + height))]
+        return self._kept[1]
+
+    def thumb_rows(self, height: int) -> tuple[int, int] | None:
+        """The scroll thumb: shown only while paused, so that the border stays calm otherwise."""
+        first, end = self.bounds()
+        total = end - first
+        if self.top is None or total <= height or height < 2:
+            return None
+        size = max(1, height * height // total)
+        top = round((height - size) * (max(first, self.top) - first) / (total - height))
+        return min(top, height - size), min(top, height - size) + size
+
+    def _page(self) -> int:
+        return max(1, self.size.height - 2)
+
+    def scroll_lines(self, lines: int) -> None:
+        """Up pauses; reaching the end follows again."""
+        first, end = self.bounds()
+        last_top = max(first, end - self._page())
+        was = last_top if self.top is None else self.top
+        to = max(first, was + lines)
+        if lines > 0 and to >= last_top:
+            self.follow()
+            return
+        if to >= last_top:
+            return  # nothing above the picture: there is nothing to scroll
+        if self.top is None:
+            self.paused_end = end
+        self.top = to
+        self.redraw()
+
+    def go_top(self) -> None:
+        """To the oldest line kept."""
+        first, end = self.bounds()
+        self.scroll_lines(first - end)
+
+    def follow(self) -> None:
+        """To the end, and stay there."""
+        self.top = None
+        self.redraw()
+
+    def toggle_pause(self) -> None:
+        """Hold the picture, or follow again."""
+        if self.top is not None:
+            self.follow()
+            return
+        first, end = self.bounds()
+        self.paused_end = end
+        self.top = max(first, end - self._page())
+        self.redraw()
+
+    def scroll_pages(self, pages: int) -> None:
+        """A screenful, with one line of overlap."""
+        self.scroll_lines(pages * max(1, self._page() - 1))
+
+    def scroll_side(self, steps: int) -> None:
+        """Left or right."""
+        self.left = max(0, self.left + steps * SIDE_CELLS)
+        self.redraw()
+
+    def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
+        """A sideways wheel."""
+        event.stop()
+        self.scroll_side(-1)
+
+    def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
+        """A sideways wheel."""
+        event.stop()
+        self.scroll_side(1)

@@ -1,0 +1,55 @@
+"""Draw the scenes: `python -m tests.ui.pictures FOLDER [SCENE…] [--theme NAME] [--size WxH]`. PNG where rsvg-convert is installed."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import shutil
+import subprocess
+from pathlib import Path
+
+from eagletui.ui.app import EagleApp
+from tests.ui.scenes import NOW, SCENES, FakeSource
+
+SIZES = ((160, 48), (120, 36), (80, 24))
+
+
+async def draw(folder: Path, scene: str, size: tuple[int, int], theme: str, keys: list[str]) -> Path:
+    """One picture."""
+    app = EagleApp(FakeSource(SCENES[scene]()), node_name="gpu-node", theme=theme, clock=lambda: NOW)
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        await app.workers.wait_for_complete()
+        await pilot.pause()
+        for key in keys:
+            await pilot.press(key)
+        await pilot.pause(0.1)
+        svg = app.export_screenshot(title="eagletui")
+    name = f"{scene}-{theme}-{size[0]}x{size[1]}{''.join('-' + k for k in keys)}".replace("?", "help")
+    path = folder / f"{name}.svg"
+    # Textual's pictures ask for Fira Code from the web; here the system's monospace is what there is.
+    path.write_text(svg.replace("Fira Code", "DejaVu Sans Mono"), encoding="utf-8")
+    if shutil.which("rsvg-convert"):
+        subprocess.run(["rsvg-convert", "-w", str(size[0] * 10), "-o", str(path.with_suffix(".png")), str(path)], check=True)
+        return path.with_suffix(".png")
+    return path
+
+
+def main() -> None:
+    """Draw what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("scenes", nargs="*", default=list(SCENES))
+    parser.add_argument("--theme", default="eagle-night")
+    parser.add_argument("--size", default=None)
+    parser.add_argument("--keys", default="")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    sizes = [tuple(int(n) for n in given.size.split("x"))] if given.size else list(SIZES)
+    for scene in given.scenes:
+        for size in sizes:
+            print(asyncio.run(draw(given.folder, scene, (size[0], size[1]), given.theme, given.keys.split())))
+
+
+if __name__ == "__main__":
+    main()
