@@ -12,7 +12,7 @@ from typing import Final
 
 from eagletui.gpus.loop import LoopParser
 from eagletui.gpus.model import Gpu, GpuError, GpuProcess, GpuReport, MigInstance
-from eagletui.gpus.smi_messages import Message, joined, leading_code, read_message
+from eagletui.gpus.smi_messages import Message, joined, leading_code, read_message, was_ended
 from eagletui.gpus.smi_rows import (
     Dialect,
     answer_lines,
@@ -118,9 +118,9 @@ def parse_query(
     Rows that could be read are always kept; the error stands beside them. Never raises.
     """
     rows, messages = split_answer(read_line(line, dialect) for line in answer_lines(stdout, stderr))
-    messages = [*unopened, *messages]
-    if not rows and exit_status in (124, 137):
+    if not rows and was_ended(exit_status, silent=not messages):
         return QueryAnswer(timeout_report())
+    messages = [*unopened, *messages]
     if not rows and refused_field(messages) and dialect.older is not None:
         return QueryAnswer(build_report(rows, messages, exit_status), dialect.older)
     closed = tuple(m for m in messages if m.device is not None)
@@ -155,7 +155,7 @@ def read_compute_apps(stdout: bytes, stderr: bytes = b"", exit_status: int | Non
     """
     lines = [line for line in answer_lines(stdout, stderr) if line]
     found = tuple(dict.fromkeys(p for line in lines if (p := _process(line)) is not None))
-    if exit_status in (124, 137):
+    if was_ended(exit_status, silent=not lines):
         return AppsAnswer(found, GpuError("timeout", "nvidia-smi did not tell the processes in time and was ended"))
     messages = [m for line in lines if _process(line) is None and (m := read_message(line)).code is not None]
     code = leading_code(messages)

@@ -36,7 +36,7 @@ from eagletui.gpus.nvidia_smi import (
     timeout_report,
     with_memory,
 )
-from eagletui.gpus.smi_messages import Message
+from eagletui.gpus.smi_messages import Message, was_ended
 
 
 class Outcome(NamedTuple):
@@ -102,7 +102,8 @@ def _ended(reply: Reply) -> Outcome | None:
     if isinstance(reply, Ended):
         return None
     outcome = Outcome(*reply)
-    return None if outcome.exit_status in (124, 137) else outcome
+    silent = not (outcome.stdout or outcome.stderr)
+    return None if was_ended(outcome.exit_status, silent=silent) else outcome
 
 
 def _query(

@@ -125,6 +125,15 @@ def joined(messages: list[Message]) -> str:
     return "\n".join(dict.fromkeys(m.text for m in messages))[:TEXT_CAP]
 
 
+def was_ended(exit_status: int | None, *, silent: bool = False) -> bool:
+    """Whether the deadline on the node ended the call.
+
+    timeout(1) exits 124 after SIGTERM and dies of SIGKILL itself where that did not help, which sh tells as 137, Python
+    as -9 and a node as "no exit status". The last is taken for it only where the tool said nothing at all (`silent`).
+    """
+    return exit_status in (124, 137, -9) or (exit_status is None and silent)
+
+
 def code_of_exit(exit_status: int | None) -> GpuErrorCode:
     """What an answer without rows and without a known message means by its exit status."""
     if exit_status is None:

@@ -24,6 +24,7 @@ from eagletui.gpus.smi_messages import (
     read_message,
     sentence,
     unknown_field,
+    was_ended,
 )
 
 
@@ -263,7 +264,7 @@ def _placed(rows: Sequence[Row], messages: Sequence[Message]) -> dict[int, Gpu]:
 def _error(gpus: dict[int, Gpu], messages: list[Message], exit_status: int | None) -> tuple[GpuErrorCode, str] | None:
     code = leading_code(messages)
     if gpus:
-        if exit_status in (124, 137):
+        if was_ended(exit_status):
             return "timeout", "nvidia-smi printed its rows, then had to be ended"
         return None if code is None else (code, joined([m for m in messages if m.code is not None]))
     code = code or code_of_exit(exit_status)
