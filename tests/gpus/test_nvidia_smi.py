@@ -264,9 +264,21 @@ def test_a_message_instead_of_rows(text: str, exit_status: int | None, code: str
 
 @pytest.mark.parametrize(
     ("exit_status", "code"),
-    [(0, "unparsable"), (4, "no-permission"), (6, "no-devices"), (9, "no-driver"), (15, "lost"),
-     (18, "driver-mismatch"), (124, "timeout"), (126, "no-permission"), (127, "no-tool"), (137, "timeout"), (-9, "timeout"), (None, "timeout")],
-)  # fmt: skip
+    [
+        (0, "unparsable"),
+        (4, "no-permission"),
+        (6, "no-devices"),
+        (9, "no-driver"),
+        (15, "lost"),
+        (18, "driver-mismatch"),
+        (124, "timeout"),
+        (126, "no-permission"),
+        (127, "no-tool"),
+        (137, "timeout"),
+        (-9, "timeout"),
+        (None, "timeout"),
+    ],
+)
 def test_silence_is_told_by_the_exit_status(exit_status: int | None, code: str) -> None:
     error = parse_query(b"", b"\n", exit_status, Dialect.NEW).report.error
     assert error is not None
