@@ -17,11 +17,12 @@ poll                   (poll.py)  answers requests on stdin until it ends; only 
     SEQ all\n             -> SEQ pids PID PID ...\n, SEQ stat LINE\n for each not seen by an earlier `all`, SEQ done\n
 follow PATH FROM       (follow.py)  follows a file by descriptor: FROM is a byte offset from 1 ("+1"), or "-N" for its last N bytes
     first line:  file DEVICE INODE SIZE MTIME START\n   (START: the 0-based offset at which what follows begins), then raw bytes for ever.
-    exit 3: no such file, 4: not readable, 5: not a regular file (the sentence on stderr)
+    exit 3: no such file, 4: not readable, 5: not a regular file (the sentence on stderr); 2: an offset that is no number
 read-range PATH OFFSET LENGTH   (follow.py)  the same first line, then at most LENGTH bytes from the 0-based OFFSET
 launch-offset PATH LIMIT        (follow.py)  OFFSET\n of the last "server_args=" in the last LIMIT bytes of the file (absolute, 0-based), or nothing
 run-tool SECONDS ARGV...        a read-only program with a deadline: its stdout, stderr and exit status; 127 not found, 124 ended by the deadline
-loop-tool ARGV...               the same without a deadline, until stdin ends (`nvidia-smi -l 1`)
+loop-tool ARGV...               the same without a deadline, until stdin ends (`nvidia-smi -l 1`); when the program ends by
+                                itself:  @eagletui ended STATUS@\n
 """
 
 from __future__ import annotations
@@ -115,12 +116,16 @@ exit 0
 """,
 )
 
+# Numbers are looked at first: bash would run a command that stands in the subscript of one ("a[$(command)]").
 _FILE_HEAD = r"""
+for eagletui_n in "$2" "${3-0}"; do
+case ${eagletui_n#[-+]} in ''|*[!0-9]*) printf '%s\n' "not a number" >&2; exit 2;; esac
+done
 [ -e "$1" ] || { printf '%s\n' "no such file" >&2; exit 3; }
 [ -f "$1" ] || { printf '%s\n' "not a regular file" >&2; exit 5; }
 [ -r "$1" ] || { printf '%s\n' "permission denied" >&2; exit 4; }
 exec 3<"$1" || exit 4
-set -- "$1" "$2" "${3-}" $(stat -L -c '%d %i %s %Y' "$1" 2>/dev/null || echo '- - 0 0')
+set -- "$1" "$2" "${3-}" $(stat -L -c '%d %i %s %Y' -- "$1" 2>/dev/null || echo '- - 0 0')
 """
 
 FOLLOW = Script(
@@ -178,7 +183,7 @@ LOOP_TOOL = Script(
     "loop-tool",
     r"""
 command -v "$1" >/dev/null 2>&1 || { printf '%s: not found\n' "$1" >&2; exit 127; }
-"$@" </dev/null &
+{ "$@" </dev/null; printf '@eagletui ended %s@\n' "$?"; } &
 while read -r eagletui_beat; do :; done
 exit 0
 """,
