@@ -69,8 +69,6 @@ class EagleApp(App[None]):
         known = self._found.get(theme_name) is not None
         self.theme_changed_signal.subscribe(self, lambda _: self._apply_ink())
         self.theme = theme_name if known else theming.DEFAULT_THEME
-        self._apply_ink()
-        self._show()
         self.call_after_refresh(self._start)
         if not known:
             self.say(f"No theme is called {theme_name}; t shows what there is.", severity="warning")
@@ -79,6 +77,7 @@ class EagleApp(App[None]):
 
     def _start(self) -> None:
         self._source.on_change = self._show
+        self._show()
         self.run_worker(self._source.run(), name="watch", exit_on_error=False)
         self.run_worker(self._load_chart, name="chart", thread=True, exit_on_error=False)
         self._ticker = self.set_interval(TICK_S, self._show)
@@ -110,7 +109,7 @@ class EagleApp(App[None]):
     # --- showing
 
     def _show(self) -> None:
-        if not self._main.is_mounted or not self._main.is_attached:
+        if not self._main.is_running:
             return
         snapshot = self._source.snapshot()
         self._main.show(snapshot, self._clock())
@@ -123,7 +122,7 @@ class EagleApp(App[None]):
             self.action_server_choose()
 
     def _apply_ink(self) -> None:
-        if self._main.is_attached:
+        if self._main.is_running:
             self._main.use_ink(Ink(self.theme_variables))
 
     def say(self, text: str, *, severity: str = "information") -> None:

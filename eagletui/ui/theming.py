@@ -23,9 +23,9 @@ DEFAULT_THEME = "eagle-night"
 MAX_BYTES = 64 * 1024
 """A theme is a page of text; more is a mistake, not a theme."""
 BUILT_IN: dict[str, str] = {
-    "background": "#0b0e14", "bar": "#0f1723", "text": "#d5dbe5", "dim": "#7d8899", "faint": "#465061", "border": "#2e3848",
+    "background": "#0b0e14", "bar": "#0f1723", "text": "#d5dbe5", "dim": "#7d8899", "faint": "#465061", "border": "#364257",
     "focus": "#5c6f8c", "accent": "#5ab0f6", "key": "#e8b255", "ok": "#5fd38d", "warning": "#f0b14a", "error": "#f7686f",
-    "util": "#57b1f2", "memory": "#a68af0", "others": "#e58fb1", "track": "#222b39", "chart": "#57b1f2", "spark": "#647287",
+    "util": "#57b1f2", "memory": "#a68af0", "others": "#e58fb1", "track": "#222b39", "chart": "#57b1f2", "spark": "#4f5c72",
     "on-state": "#0b0e14", "selection": "#1c2a3f",
 }  # fmt: skip
 """The colours of the default theme, so that there is one even without its file."""

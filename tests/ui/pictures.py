@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,6 +13,31 @@ from eagletui.ui.app import EagleApp
 from tests.ui.scenes import NOW, SCENES, FakeSource
 
 SIZES = ((160, 48), (120, 36), (80, 24))
+
+
+_TEXT = re.compile(r'x="([\d.]+)" y="([\d.]+)" textLength="([\d.]+)"([^>]*)>((?:&#160;)+)')
+_BRAILLE = re.compile(r'<text([^>]*?)x="([\d.]+)"([^>]*)>([^<]*[\u2801-\u28ff][^<]*)</text>')
+_CELL = 12.2
+"""Width of a cell in Rich's pictures."""
+
+
+def _for_rsvg(svg: str) -> str:
+    """rsvg drops leading no-break spaces although they are part of textLength: move such a text instead."""
+
+    def move(found: re.Match[str]) -> str:
+        cells = found[5].count("&#160;")
+        x, length = float(found[1]) + cells * _CELL, float(found[3]) - cells * _CELL
+        return f'x="{x:.1f}" y="{found[2]}" textLength="{max(length, 0):.1f}"{found[4]}>'
+
+    svg = _BRAILLE.sub(_each_cell, _TEXT.sub(move, svg))
+    return svg.replace("font-size: 20px", "font-size: 20.27px")  # DejaVu's advance, so that it fills a cell as Fira Code does
+
+
+def _each_cell(found: re.Match[str]) -> str:
+    """The fallback font's braille has another width than a cell: a text for each."""
+    x = float(found[2])
+    cells = found[4].replace("&#160;", " ")
+    return "".join(f'<text{found[1]}x="{x + i * _CELL:.1f}"{found[3]}>{c}</text>' for i, c in enumerate(cells) if c != " ")
 
 
 async def draw(folder: Path, scene: str, size: tuple[int, int], theme: str, keys: list[str]) -> Path:
@@ -28,7 +54,7 @@ async def draw(folder: Path, scene: str, size: tuple[int, int], theme: str, keys
     name = f"{scene}-{theme}-{size[0]}x{size[1]}{''.join('-' + k for k in keys)}".replace("?", "help")
     path = folder / f"{name}.svg"
     # Textual's pictures ask for Fira Code from the web; here the system's monospace is what there is.
-    path.write_text(svg.replace("Fira Code", "DejaVu Sans Mono"), encoding="utf-8")
+    path.write_text(_for_rsvg(svg.replace("Fira Code", "DejaVu Sans Mono")), encoding="utf-8")
     if shutil.which("rsvg-convert"):
         subprocess.run(["rsvg-convert", "-w", str(size[0] * 10), "-o", str(path.with_suffix(".png")), str(path)], check=True)
         return path.with_suffix(".png")

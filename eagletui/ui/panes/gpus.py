@@ -22,7 +22,7 @@ STALE_S = 5.0
 OTHERS_MIB = 512
 """Other users' memory below it is a context, not a tenant."""
 SPARK_CELLS, SPARK_MIN = 15, 8
-MARK_CELLS = 14
+MARK_CELLS = 12
 BAR_CELLS, BAR_MIN = 22, 6
 TWO_COLUMN_MIN = 66
 _SENTENCES: dict[GpuErrorCode, str] = {
@@ -90,7 +90,7 @@ class GpuPane(Pane):
         else:
             lines = [table.header(), *rows]
         lines.append(table.sum())
-        foot: Line = EMPTY
+        foot = table.whose()
         if report.error is not None:
             foot = ((cut(_SENTENCES.get(report.error.code, report.error.text), width - 4), "warning"),)
         trouble = any(table.mark_of(gpu)[1] == "error" for gpu in report.gpus)
@@ -110,10 +110,10 @@ class Table:
     def header(self) -> Line:
         """Units, said once."""
         c = self._columns
-        line: list[Span] = [(" " * 2 + "util".rjust(5) + " " * (c.util + 2), "dim"), ("memory GiB".ljust(6 + 1 + c.memory + 5), "dim")]
-        text = "".join(t for t, _ in line)
-        line = [(text[: 2 + 5 + 1 + c.util + 7 + 1 + c.memory + 4].ljust(2 + 5 + 1 + c.util + 7 + 1 + c.memory + 4), "dim")]
-        line.append(("  °C    W", "dim"))
+        line: list[Span] = [
+            ("      % " + "util"[: c.util].ljust(c.util), "dim"), ("    GiB " + "memory"[: c.memory].ljust(c.memory), "dim"),
+            ("  of  °C    W", "dim"),
+        ]  # fmt: skip
         if c.spark:
             line.append(("  " + ("60 s" if c.spark < 8 else "last 60 s")[: c.spark], "dim"))
         return tuple(line)
@@ -187,6 +187,17 @@ class Table:
             return cut(who.users[0] if who.users else "others", MARK_CELLS - 3), "others"
         return "", ""
 
+    def whose(self) -> Line:
+        """`ours 1053 · others 0 GiB` over all GPUs; nothing when the tool does not say."""
+        split = [o for o in self._owners.values() if o.ours_mib is not None]
+        if not split:
+            return EMPTY
+        ours, others = sum(o.ours_mib or 0 for o in split), sum(o.others_mib or 0 for o in split)
+        return (
+            ("ours ", "dim"), (fmt.whole_gib(ours), "text"), (" · others ", "dim"),
+            (fmt.whole_gib(others), "others" if others >= OTHERS_MIB else "text"), (" GiB", "dim"),
+        )  # fmt: skip
+
     def sum(self) -> Line:
         """Mean utilisation, memory with whose it is, power."""
         c = self._columns
@@ -200,18 +211,10 @@ class Table:
             ("Σ ", "dim"), (f"{fmt.number(mean):>5} ", _known(mean)), (" " * c.util, "text"),
             (f"{fmt.whole_gib(sum(used) if used else None):>7} ", _known(used or None)),
         ]  # fmt: skip
-        words = [f"of {fmt.whole_gib(sum(total))}"] if total else []
-        split = [o for o in self._owners.values() if o.ours_mib is not None]
-        if split:
-            words.append(f"ours {fmt.whole_gib(sum(o.ours_mib or 0 for o in split))}")
-            words.append(f"others {fmt.whole_gib(sum(o.others_mib or 0 for o in split))}")
+        said = f"of {fmt.whole_gib(sum(total))}" if total else ""
         room = c.memory + 4 + 4
         power = fmt.watts(sum(watts) if watts else None)
         wide = room + 5 - len(power) - 1
-        said = " · ".join(words)
-        while len(said) > wide and len(words) > 1:
-            words.pop()
-            said = " · ".join(words)
         line.append((f"{said:<{wide}} ", "dim"))
         line.append((power, _known(watts or None)))
         return tuple(line)

@@ -25,17 +25,17 @@ class HealthPane(Pane):
 
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """Rows of label, word, detail."""
-        lines = [self._health(snapshot), self._family(snapshot), self._log(snapshot), self._link(snapshot, width)]
+        lines = [self._health_row(snapshot), self._family_row(snapshot), self._log_row(snapshot), self._link_row(snapshot, width)]
         up = snapshot.uptime_s
         if up is not None and not self.is_offline(snapshot):
             up += max(0.0, self.now - snapshot.at)
         lines.append(_row("uptime", fmt.duration(up), "text" if up is not None else "dim", ""))
-        lines += self._words(snapshot, width, height - len(lines))
+        lines += self._explain_rows(snapshot, width, height - len(lines))
         state = snapshot.verdict.state
         border = LEVEL_OF_STATE[state] if state in (State.DEGRADED, State.STALLED, State.OFFLINE) else "border"
         return View(lines, title=(("Health", "text"),), border=border)
 
-    def _words(self, snapshot: Snapshot, width: int, room: int) -> list[Line]:
+    def _explain_rows(self, snapshot: Snapshot, width: int, room: int) -> list[Line]:
         out: list[Line] = []
         state = snapshot.verdict.state
         said = snapshot.verdict.reason.text if state in _EXPLAIN else ""
@@ -49,7 +49,7 @@ class HealthPane(Pane):
                 out += [EMPTY, *(((row, "dim"),) for row in wrap(note, width, min(3, left)))]
         return out
 
-    def _health(self, snapshot: Snapshot) -> Line:
+    def _health_row(self, snapshot: Snapshot) -> Line:
         health = snapshot.health
         word, role = _health_word(health, snapshot.verdict.state)
         if health.at is None:
@@ -59,7 +59,7 @@ class HealthPane(Pane):
         took = f"{fmt.latency(health.latency_ms)}, " if health.latency_ms is not None and health.error is None else ""
         return _row(health.path, word, role, took + fmt.age(health.at, self.now))
 
-    def _family(self, snapshot: Snapshot) -> Line:
+    def _family_row(self, snapshot: Snapshot) -> Line:
         alive, total = snapshot.family_alive, snapshot.family_total
         if alive is None or total is None:
             return _row("family", fmt.UNKNOWN, "dim", "")
@@ -68,7 +68,7 @@ class HealthPane(Pane):
         word, role = ("alive", "ok") if alive == total else ("broken", "error")
         return _row("family", word, role, f"{alive} of {total}")
 
-    def _log(self, snapshot: Snapshot) -> Line:
+    def _log_row(self, snapshot: Snapshot) -> Line:
         log = snapshot.log
         if log.error:
             return _row("log", "none", "warning", "see the log pane")
@@ -81,7 +81,7 @@ class HealthPane(Pane):
             return _row("log", "growing", "ok", old)
         return _row("log", "quiet", "text", old)
 
-    def _link(self, snapshot: Snapshot, width: int) -> Line:
+    def _link_row(self, snapshot: Snapshot, width: int) -> Line:
         link = snapshot.link
         if link.state == "connecting":
             return _row("link", "…", "dim", "connecting")
@@ -89,7 +89,7 @@ class HealthPane(Pane):
             return _row("link", "down", "error", fmt.age(link.at, self.now) if link.at is not None else "")
         if link.latency_ms is None:
             return _row("link", "up", "ok", "")
-        room = max(0, min(14, width - LABEL_CELLS - WORD_CELLS))
+        room = max(0, min(14, len(link.latencies), width - LABEL_CELLS - WORD_CELLS))
         top = max(link.latencies, default=0.0) * 1.25
         return (*_row("link", fmt.latency(link.latency_ms), "ok", ""), (sparkline(link.latencies[-room:], room, top=top), "spark"))
 

@@ -33,6 +33,15 @@ class LogPane(LineView, Pane):
         store = self.snapshot.log.store
         return store.first, store.end
 
+    def prepare(self, first: int, end: int) -> None:
+        """Widen the columns before any line is drawn, so that all of a picture's lines share them. They never shrink: nothing jumps."""
+        store = self.snapshot.log.store if self.snapshot is not None else None
+        for number in range(first, end):
+            line = store.line(number) if store is not None else None
+            if line is not None:
+                self._times = self._times or bool(line.time)
+                self._rank_cells = min(MAX_RANK_CELLS, max(self._rank_cells, len(line.rank)))
+
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """The visible lines, or a sentence when there are none."""
         log = snapshot.log
@@ -88,8 +97,6 @@ class LogPane(LineView, Pane):
             return ((f"⋯ {fmt.plural(line.count, 'probe')} of ours", "faint"),)
         if line.kind is LineKind.MARKER:
             return ((f"── {line.text} ──", "faint"),)
-        self._times = self._times or bool(line.time)
-        self._rank_cells = min(MAX_RANK_CELLS, max(self._rank_cells, len(line.rank)))
         head: list[Span] = []
         if self._times:
             head.append((f"{line.time:<{TIME_CELLS}} ", "faint"))

@@ -75,7 +75,7 @@ class StartupPane(Pane):
 
     def _checklist(self, snapshot: Snapshot, width: int, height: int, border: str) -> View:
         startup = snapshot.startup
-        lines: list[Line] = [_done(p, width) if p.status == "done" else self._running(p, startup, width) for p in startup.phases]
+        lines: list[Line] = [_done(p, width) if p.status == "done" else self._running_row(p, startup, width) for p in startup.phases]
         if not lines:
             lines = _text("Alive; its log has not told a phase yet.", "dim", width, 2)
         stalled = snapshot.verdict.state in (State.STALLED, State.UNKNOWN)
@@ -98,7 +98,7 @@ class StartupPane(Pane):
         since = snapshot.verdict.since
         return self.now - since if since is not None else None
 
-    def _running(self, phase: Phase, startup: LogState, width: int) -> Line:
+    def _running_row(self, phase: Phase, startup: LogState, width: int) -> Line:
         name = f"{SHOWN_NAMES.get(phase.name, phase.name):<{NAME_CELLS}}"
         head: list[Span] = [("▸ ", "warning"), (name, "text bold")]
         took = self.now - phase.began_at if phase.began_at is not None else None

@@ -101,14 +101,19 @@ class MainScreen(Screen[None]):
 
     def pane(self, name: str) -> Pane:
         """A pane by its id."""
-        return self.query_one(f"#{name}", Pane)
+        return next(pane for pane in self.panes if pane.id == name)
+
+    @property
+    def panes(self) -> list[Pane]:
+        """All panes. (A query by type misses the log: Textual's selectors follow the first base class only.)"""
+        return [child for child in self.query_one(Deck).children if isinstance(child, Pane)]
 
     def show(self, snapshot: Snapshot, now: float) -> None:
         """Give every visible pane the snapshot; hidden ones get it when they come."""
         self.snapshot = snapshot
         self.query_one(StatusLine).show(snapshot, now)
         wanted = self.query_one(GpuPane).wanted_rows()
-        for pane in self.query(Pane):
+        for pane in self.panes:
             if pane.display or isinstance(pane, GpuPane):
                 pane.show(snapshot, now)
         if self.query_one(GpuPane).wanted_rows() != wanted:
@@ -139,7 +144,7 @@ class MainScreen(Screen[None]):
             return
         deck.plan = new
         shared = TABBED.get(new.mode, ())
-        for pane in self.query(Pane):
+        for pane in self.panes:
             name = pane.id or ""
             shown = name in new.places
             came = shown and not pane.display

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from eagletui.ui.widgets.lines import Line, Span
 
 _HEAVY, _TURN, _LIGHT = "━", "╾", "─"
-_LEVELS = "▁▂▃▄▅▆▇█"
+_LEVELS = "▁▂▃▄▅▆"
+"""Not up to the full block: rows of full blocks grow together into a slab."""
 
 
 def bar(parts: Sequence[tuple[float, str]], width: int) -> Line:
@@ -31,7 +32,7 @@ def bar(parts: Sequence[tuple[float, str]], width: int) -> Line:
 
 
 def sparkline(values: Sequence[float | None], width: int, *, top: float, anchor: int = 0, per: int | None = None) -> str:
-    """Values (newest last) as eighth blocks on one row, `top` being a full block. Unknown is a blank.
+    """Values (newest last) as blocks on one row, `top` being the highest one. Unknown is a blank.
 
     Several values share a cell (`per`, else what makes them fit) and the highest counts. `anchor` is the newest value's number in an endless
     count: cells then end at fixed numbers, and the picture moves by whole cells instead of wobbling.
@@ -54,4 +55,4 @@ def sparkline(values: Sequence[float | None], width: int, *, top: float, anchor:
 def _level(value: float, top: float) -> str:
     if top <= 0:
         return _LEVELS[0]
-    return _LEVELS[max(0, min(7, int(value / top * 8)))]
+    return _LEVELS[max(0, min(len(_LEVELS) - 1, int(value / top * len(_LEVELS))))]

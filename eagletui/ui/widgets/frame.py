@@ -79,6 +79,10 @@ class Painted(Widget):
                 self.painted += 1
                 self.refresh(Region(span[0], y, span[1] - span[0], 1))
 
+    def on_mount(self) -> None:
+        """The colours of the theme there is."""
+        self.use_ink(Ink(self.app.theme_variables))
+
     def use_ink(self, ink: Ink) -> None:
         """Draw in another theme's colours."""
         self._ink = ink

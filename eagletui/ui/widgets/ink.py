@@ -37,7 +37,7 @@ class Ink:
         if "block" in words:
             ground = self._colors["on-state"]
             return Style(color=ground.rich_color if ground else None, bgcolor=rich, bold=True)
-        back = next((self._colors.get(w[3:]) for w in words if w.startswith("on-")), None)
+        back = next((self._colors.get(w[3:]) for w in words if w.startswith("on-")), self._colors["background"])
         return Style(
             color=rich, bgcolor=back.rich_color if back else None, bold=bold, italic="italic" in words or None,
             underline="underline" in words or None,

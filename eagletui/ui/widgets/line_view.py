@@ -32,6 +32,9 @@ class LineView(Frame):
         """One line as spans."""
         raise NotImplementedError
 
+    def prepare(self, first: int, end: int) -> None:
+        """Called before lines are drawn, with their numbers."""
+
     @property
     def following(self) -> bool:
         """Whether the end is shown and new lines move the picture."""
@@ -48,11 +51,14 @@ class LineView(Frame):
         if self.top is None:
             self._kept = None
             start = max(first, end - height)
+            self.prepare(start, end)
             return [self.line_at(n, width) for n in range(start, end)]
         start = max(first, min(self.top, max(first, end - height)))
         key = (start, self.left, width, height)
         if self._kept is None or self._kept[0] != key:
-            self._kept = key, [self.line_at(n, width) for n in range(start, min(end, start + height))]
+            stop = min(end, start + height)
+            self.prepare(start, stop)
+            self._kept = key, [self.line_at(n, width) for n in range(start, stop)]
         return self._kept[1]
 
     def thumb_rows(self, height: int) -> tuple[int, int] | None:
