@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
 from eagletui.gpus.model import GpuError, GpuProcess, GpuReport, MigInstance
-from eagletui.gpus.nvidia_smi import CALL_TIMEOUT_S, LoopParser, assemble, compute_apps_argv, loop_argv, read_compute_apps, timeout_report
+from eagletui.gpus.nvidia_smi import CALL_TIMEOUT_S, assemble, compute_apps_argv, read_compute_apps, timeout_report
 from eagletui.gpus.sequence import Ended, Surveyed
 from eagletui.monitor.drive import ask_tool, survey_gpus
 from eagletui.monitor.snapshot import GpuView
@@ -24,8 +25,26 @@ SILENT_S = 15.0
 """The loop answers each second; a call itself has 10 s, so after this it hangs."""
 HISTORY = 60
 """Points of utilisation kept for each GPU: the last minute."""
+_ENDED = re.compile(rb"@eagletui ended ([0-9]{1,3})@")
 _HOPELESS = frozenset({"timeout"})
 """Errors after which no second call is tried: each hung nvidia-smi waits in the driver for ever."""
+
+
+class EndMark:
+    """Finds the line that says that the program ended by itself, over chunk borders."""
+
+    def __init__(self) -> None:
+        self.status: int | None = None
+        self._tail = b""
+
+    def in_chunk(self, chunk: bytes) -> bool:
+        """Whether it has come."""
+        self._tail = (self._tail + chunk)[-200 - len(chunk) :]
+        found = _ENDED.search(self._tail)
+        if found is None:
+            return False
+        self.status = int(found[1])
+        return True
 
 
 class GpuWatch:
@@ -68,8 +87,9 @@ class GpuWatch:
             await asyncio.gather(apps, return_exceptions=True)
 
     async def _loop(self, surveyed: Surveyed) -> bool:
-        parser = LoopParser(surveyed.dialect, [gpu.index for gpu in surveyed.report.gpus])
-        async with self._node.stream(Command(LOOP_TOOL, loop_argv(surveyed.dialect, surveyed.only))) as stream:
+        argv, parser = surveyed.loop()
+        ended = EndMark()
+        async with self._node.stream(Command(LOOP_TOOL, argv)) as stream:
             while True:
                 try:
                     async with asyncio.timeout(SILENT_S):
@@ -77,9 +97,10 @@ class GpuWatch:
                 except TimeoutError:
                     self._fail(timeout_report(SILENT_S).error)
                     return False
-                for report in parser.feed(chunk) if chunk else parser.flush(stream.exit_status, stream.stderr):
+                over = ended.in_chunk(chunk) or not chunk
+                for report in [*parser.feed(chunk), *(parser.flush(ended.status, stream.stderr) if over else ())]:
                     self._publish(assemble(report, self._processes, self._mig))
-                if not chunk:
+                if over:
                     return True
 
     async def _watch_apps(self, only: tuple[int, ...] | None) -> None:

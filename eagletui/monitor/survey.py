@@ -46,7 +46,8 @@ async def survey(node: Node, *, port: int | None = None, log_path: str | None = 
         if port is not None:
             inventory = replace(inventory, servers=tuple(s for s in inventory.servers if s.port == port))
         servers = [with_log(s, log_path) for s in inventory.servers]
-        assessed = await asyncio.gather(*(assess(node, server) for server in servers))
+        skew = None if inventory.epoch_s is None else inventory.epoch_s - time.time()
+        assessed = await asyncio.gather(*(assess(node, server, skew) for server in servers))
         gpus = (await looking).report
     finally:
         looking.cancel()
@@ -60,10 +61,10 @@ def offline(name: str, error: NodeError) -> StatusModel:
     return build_status(name, link, inventory=Inventory(), servers=[], gpus=GpuReport(), now=time.monotonic())
 
 
-async def assess(node: Node, server: Server) -> Assessment:
-    """Ask one server everything and judge it. Raises NodeError only when the link is lost."""
+async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment:
+    """Ask one server everything and judge it. `skew_s`: the node's clock minus ours. Raises NodeError only when the link is lost."""
     engine = load_engine(server.engine)
-    asked, tail = await asyncio.gather(_ask(node, server, engine), _tail(node, server))
+    asked, tail = await asyncio.gather(_ask(node, server, engine), _tail(node, server, skew_s))
     now = time.monotonic()
     throughput = _throughput(tail, asked, engine, now)
     log = tail.state if tail is not None else LogState()
@@ -99,11 +100,11 @@ async def _ask(node: Node, server: Server, engine: Engine) -> _Asked:
             metrics.cancel()
 
 
-async def _tail(node: Node, server: Server) -> LogTail | None:
+async def _tail(node: Node, server: Server, skew_s: float | None) -> LogTail | None:
     if server.log.path is None or not server.log.readable:
         return None
     try:
-        return await read_tail(node, server.log, server.engine)
+        return await read_tail(node, server.log, server.engine, skew_s)
     except CommandTimeout:
         return None  # a log on a hung file system must not freeze the verdict
 

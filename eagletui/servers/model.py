@@ -158,6 +158,8 @@ class Inventory:
     processes: tuple[Process, ...] = ()
     users: tuple[tuple[int, str], ...] = ()
     notes: tuple[str, ...] = ()
+    epoch_s: float | None = None
+    """The node's clock (seconds since 1970) when the table was read."""
 
     def user_of(self, pid: int) -> str | None:
         """The user name (or the uid's digits) of a pid in our /proc; None when it is not there."""

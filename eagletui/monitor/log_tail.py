@@ -1,0 +1,79 @@
+"""The end of a log, read once: state of the launch, the last batch line and how old it is."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+from eagletui.engines.batch import BatchSample
+from eagletui.logs.events import BatchSeen
+from eagletui.logs.reader import Reader
+from eagletui.logs.records import elapsed
+from eagletui.logs.state import LogState
+from eagletui.nodes.base import Node
+from eagletui.servers.model import LogSource
+from eagletui.shell.follow import find_launch, parse_file_head, parse_launch_offset, read_range
+
+TAIL = 4 << 20
+"""Bytes of a log's end that are read."""
+LAUNCH = 1 << 20
+"""Bytes from the launch's beginning that are read when it lies before that."""
+SEARCHED = 1 << 30
+"""Bytes that the node searches for the launch's beginning: a second or two of grep."""
+TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class LogTail:
+    """`age_s`: seconds since the log grew, None when the node's clock is not known. `tokens_age_s`: since the last line with a generation rate."""
+
+    state: LogState
+    batch: BatchSample | None = None
+    age_s: float | None = None
+    tokens_age_s: float | None = None
+
+
+def file_of(source: LogSource) -> str | None:
+    """The path to open on the node: a deleted file lives on behind the descriptor of who writes it."""
+    if source.deleted and source.pid is not None and source.fd is not None:
+        return f"/proc/{source.pid}/fd/{source.fd}"
+    return source.path
+
+
+async def read_tail(node: Node, source: LogSource, engine: str, skew_s: float | None) -> LogTail | None:
+    """Read it. `skew_s`: the node's clock minus ours. None when it cannot be read. Raises NodeError."""
+    path = file_of(source)
+    if path is None:
+        return None
+    size = source.size if source.size is not None else await _size(node, path)
+    if size is None:
+        return None
+    reader = Reader(engine)
+    start = max(0, size - TAIL)
+    if start:
+        found = await node.run(find_launch(path, SEARCHED), timeout=TIMEOUT_S)
+        offset = parse_launch_offset(found.stdout)
+        if offset is not None and offset < start:
+            begin = await node.run(read_range(path, offset, min(LAUNCH, start - offset)), timeout=TIMEOUT_S)
+            reader.feed(parse_file_head(begin.stdout)[1], time.monotonic())
+    done = await node.run(read_range(path, start, TAIL + (1 << 16)), timeout=TIMEOUT_S)
+    head, rest = parse_file_head(done.stdout)
+    if head is None:
+        return None
+    now = time.monotonic()
+    last: BatchSeen | None = None
+    for event in [*reader.feed(rest, now), *reader.flush(now)]:
+        if isinstance(event, BatchSeen) and event.total.gen_tok_s is not None:
+            last = event
+    age = None if skew_s is None else max(0.0, time.time() + skew_s - head.mtime)
+    tokens_age = None
+    if last is not None and age is not None:
+        behind = elapsed(last.stamp, reader.newest_stamp)
+        tokens_age = None if behind is None else age + behind
+    return LogTail(reader.state, last.total if last else None, age, tokens_age)
+
+
+async def _size(node: Node, path: str) -> int | None:
+    done = await node.run(read_range(path, 0, 0), timeout=TIMEOUT_S)
+    head, _ = parse_file_head(done.stdout)
+    return None if head is None else head.size

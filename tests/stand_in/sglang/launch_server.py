@@ -1,0 +1,101 @@
+"""`python -m sglang.launch_server`, as far as a monitor can tell: it loads shards, captures graphs, opens its port, answers, and prints batch lines.
+
+Lines are those of SGLang 0.5.16. PACE_S in the environment is the time between two shards. It runs until it is signalled.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.server
+import os
+import subprocess
+import sys
+import threading
+import time
+from datetime import datetime
+
+PACE_S = float(os.environ.get("PACE_S", "0.05"))
+SHARDS = 16
+
+
+def say(text: str, rank: str = "") -> None:
+    stamp = datetime.now().strftime("%Y-%m-%d %H:%M:%S")  # noqa: DTZ005 - logs print local time without a zone
+    sys.stderr.write(f"[{stamp}{' ' + rank if rank else ''}] {text}\n")
+    sys.stderr.flush()
+
+
+class Answers(http.server.BaseHTTPRequestHandler):
+    ready = False
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
+        host, port = self.client_address[:2]
+        say(f'INFO:     {host}:{port} - "{self.requestline}" {args[1]} OK')
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/metrics"):
+            self.reply(200, b"sglang:num_running_reqs 1.0\nsglang:num_queue_reqs 0.0\nsglang:gen_throughput 81.5\n")
+        elif self.path.startswith("/health"):
+            self.reply(200 if Answers.ready else 503, b"")
+        else:
+            self.reply(404, b"")
+
+    def reply(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model-path", required=True)
+    parser.add_argument("--port", type=int, default=30000)
+    parser.add_argument("--tp", type=int, default=2)
+    parser.add_argument("--api-key", default=None)
+    options = parser.parse_args()
+    say(f"server_args=ServerArgs(model_path={options.model_path!r}, tp_size={options.tp}, port={options.port}, api_key={options.api_key!r})")
+    ranks = [f"TP{i}" for i in range(options.tp)]
+    titles = [*(f"sglang::scheduler_{rank}" for rank in ranks), "sglang::detokenizer"]
+    children = [subprocess.Popen([title, "3600"], executable="/bin/sleep", stdin=subprocess.DEVNULL) for title in titles]
+    try:
+        serve(options.port, ranks)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
+def serve(port: int, ranks: list[str]) -> None:
+    for rank in ranks:
+        say("Init torch distributed begin.", rank)
+        say("Init torch distributed ends. elapsed=0.12 s, mem usage=0.97 GB", rank)
+        say("Load weight begin. avail mem=138.31 GB", rank)
+    for done in range(SHARDS + 1):
+        percent = 100 * done // SHARDS
+        sys.stderr.write(f"\rLoading safetensors checkpoint shards: {percent:3}% Completed | {done}/{SHARDS} [00:00<00:00, 20.00it/s]")
+        sys.stderr.flush()
+        time.sleep(PACE_S)
+    sys.stderr.write("\n")
+    for rank in ranks:
+        say("Load weight end. elapsed=0.54 s, type=LlamaForCausalLM, avail mem=136.82 GB, mem usage=1.49 GB.", rank)
+        say("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 5158844, K size: 59.04 GB, V size: 59.04 GB", rank)
+        say("Memory pool end. avail mem=18.43 GB", rank)
+    say("max_total_num_tokens=5158844, chunked_prefill_size=8192, max_running_requests=48, context_len=8192, available_gpu_mem=10.70 GB", ranks[0])
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Answers)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    say(f"INFO:     Uvicorn running on http://127.0.0.1:{port} (Press CTRL+C to quit)")
+    time.sleep(10 * PACE_S)
+    Answers.ready = True
+    say("The server is fired up and ready to roll!")
+    for step in range(100_000):
+        speed = 80 + step % 5
+        say(
+            f"Decode batch, #running-req: 1, #token: {100 + step}, token usage: 0.01, accept len: 2.1{step % 10}, accept rate: 0.42, cuda graph: True, "
+            f"gen throughput (token/s): {speed}.50, #queue-req: 0",
+            ranks[0],
+        )
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    main()
