@@ -20,6 +20,7 @@ from eagletui.monitor.poller import Poller, open_poller
 from eagletui.monitor.publish import Publisher
 from eagletui.monitor.server_watch import ServerWatch, absent
 from eagletui.monitor.snapshot import Health, Link, LogView, Snapshot, Throughput, Verdict
+from eagletui.monitor.survey import assess
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Inventory, Server, State
 from eagletui.servers.selection import chosen, with_log
@@ -34,6 +35,8 @@ PING_EVERY_S = 2.0
 LATENCIES = 60
 BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 TASK_RETRY_S = 5.0
+OTHERS_EVERY_S = 30.0
+"""Each look at another server costs it a /health, which is a token and a log line."""
 
 
 class NodeMonitor:
@@ -68,6 +71,10 @@ class NodeMonitor:
         self._notes: dict[str, str] = {}
         self._reselect = asyncio.Event()
         self._look = asyncio.Event()
+        self._found = asyncio.Event()
+        self._inventory_wall = time.time()
+        self._verdicts: dict[str, Verdict] = {}
+        self._judged = False
 
     # What the screen asks
 
@@ -100,7 +107,7 @@ class NodeMonitor:
             throughput=watch.current_throughput(now) if watch else Throughput(),
             gpus=self._gpus.view,
             series=watch.series if watch else {},
-            verdicts=((watch.server.id, verdict),) if watch else (),
+            verdicts=tuple({**self._verdicts, **({watch.server.id: verdict} if watch else {})}.items()),
             family_alive=self._family.alive if watch and watch.alive is not None else None,
             family_total=self._family.total if watch and watch.alive is not None else None,
             uptime_s=now - watch.started if watch and watch.started is not None else None,
@@ -153,6 +160,7 @@ class NodeMonitor:
                 tasks.create_task(self._supervise("latency", self._measure))
                 tasks.create_task(self._supervise("processes", self._poll))
                 tasks.create_task(self._supervise("GPUs", self._gpus.run))
+                tasks.create_task(self._supervise("other servers", self._judge_others))
                 tasks.create_task(self._watch_selected())
         except* NodeError as group:
             raise _first(group) from None
@@ -253,10 +261,44 @@ class NodeMonitor:
             self._note("discovery", f"the processes of {self._node.name} cannot be listed: {error}")
             return
         self._note("discovery", None)
+        self._inventory_wall = time.time()
         self._discovered = True
+        if len(self._inventory.servers) > 1 and not self._judged:
+            self._found.set()
         self._choose()
         self._gpus.processes_changed()
         self._mark()
+
+    async def _judge_others(self) -> None:
+        """The servers that are not on the screen: one look each now and then, so that the list can tell their states. The worst is shown first."""
+        while True:
+            await self._found.wait()
+            self._found.clear()
+            servers = self._inventory.servers
+            if len(servers) > 1:
+                await self._judge(servers)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(OTHERS_EVERY_S):
+                    await self._found.wait()
+            self._found.set()
+
+    async def _judge(self, servers: tuple[Server, ...]) -> None:
+        skew = self._skew_s()
+        shown = self._watch.server.id if self._watch and self._judged else None
+        seen = await asyncio.gather(*(assess(self._node, server, skew) for server in servers if server.id != shown))
+        self._verdicts = {one.server.id: Verdict(one.state, one.reason) for one in seen}
+        if not self._judged:
+            self._judged = True
+            if self._wanted is None and self._port is None:
+                self._wanted = max(seen, key=lambda one: one.state.badness).server.id
+                self._choose()
+                self._wanted = None
+        self._mark()
+
+    def _skew_s(self) -> float | None:
+        """The node's clock minus ours, as good as the second that it tells."""
+        epoch = self._inventory.epoch_s
+        return None if epoch is None else epoch - self._inventory_wall
 
     # Which server
 
@@ -275,7 +317,7 @@ class NodeMonitor:
         if watch is not None and watch.launcher_alive is not False and self._wanted is None and _still_there(watch.server, servers):
             return
         started = None if server.age_s is None else time.monotonic() - server.age_s
-        self._watch = ServerWatch(self._node, server, started=started, on_change=self._mark)
+        self._watch = ServerWatch(self._node, server, started=started, skew_s=self._skew_s(), on_change=self._mark)
         self._family = FamilyCount()
         self._family.found(server)
         self._reselect.set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -34,7 +33,9 @@ _SERIES = ("gen_tok_s", "accept_len", "running", "queued")
 class ServerWatch:
     """Everything known of one server. `on_change` is called after each change."""
 
-    def __init__(self, node: Node, server: Server, *, started: float | None, on_change: Callable[[], None]) -> None:
+    def __init__(
+        self, node: Node, server: Server, *, started: float | None, skew_s: float | None, on_change: Callable[[], None]
+    ) -> None:
         self.server = server
         self.started = started
         """Monotonic time of the launcher's start, None when it is not known."""
@@ -42,7 +43,9 @@ class ServerWatch:
         self.health = Health(path=self.engine.health_path)
         self.throughput = Throughput()
         self.series: dict[str, Series] = {name: Series() for name in _SERIES}
-        self.log = LogWatch(node, server, on_batch=self._batch, on_ready=self.probe_now, on_change=on_change)
+        self.log = LogWatch(
+            node, server, skew_s=skew_s, on_batch=self._batch, on_ready=self.probe_now, on_change=on_change
+        )
         self.missing: dict[int, Member] = {}
         self.launcher_alive: bool | None = None
         self.alive: int | None = None
