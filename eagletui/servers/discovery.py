@@ -137,11 +137,11 @@ def _orphan(process: Process, table: ProcessTable, users: dict[int, str]) -> Orp
 def discover(
     *, known: Collection[Identity] = frozenset(), keepers: Collection[int] = frozenset()
 ) -> Generator[Command, bytes, Inventory]:
-    """Yields commands, is sent their stdout, and returns what is on the node: servers by start, orphans, all processes.
+    """Yields commands, is sent their stdout, and returns what is on the node: servers by start, orphans, all
+    processes.
 
     `known` are (pid, start ticks) that were members of a family while alive, `keepers` pids of our own keepers: both
-    come
-    from records. Our own shell, and what it runs, is in nothing that is returned.
+    come from records. Our own shell, and what it runs, is in nothing that is returned.
     """
     table = parse_processes((yield ask_processes()))
     everything = tuple(to_process(row) for row in table.rows)
@@ -167,4 +167,5 @@ def discover(
         processes=processes,
         users=details.users,
         notes=notes,
+        epoch_s=table.epoch_s,
     )

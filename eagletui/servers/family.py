@@ -87,10 +87,8 @@ def family_of(
     """The launcher (while it is there) and its members, by pid; dead ones too, as long as the table holds them.
 
     Of the launcher's uid and not older than it: (a) its descendants, (b) processes whose group or session is numbered
-    with
-    the launcher's pid or one of `keepers` (pids of our own keeper, from the record), (c) those in `known`, recorded
-    while
-    they lived. Never by name, and never by a group or session that somebody else leads.
+    with the launcher's pid or one of `keepers` (pids of our own keeper, from the record), (c) those in `known`,
+    recorded while they lived. Never by name, and never by a group or session that somebody else leads.
     """
     there = any(p.pid == launcher.pid and p.started == launcher.started for p in processes)
     below = descendants(launcher.pid, children_by_parent(processes)) if there else set()
@@ -127,8 +125,7 @@ def launchers(processes: Sequence[Process]) -> tuple[Process, ...]:
     """The processes that are servers' launchers.
 
     Of nested matches the deepest one is the server (a wrapper starts it), except that a child with the very same
-    arguments
-    is a fork that has not renamed itself: then the parent is the launcher and the fork one of its family.
+    arguments is a fork that has not renamed itself: then the parent is the launcher and the fork one of its family.
     """
     matches = {p.pid: p for p in processes if not p.gone and launch_of(p.argv) is not None}
     parents = {p.pid: p.ppid for p in processes}

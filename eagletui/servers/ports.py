@@ -42,10 +42,8 @@ def endpoint_of(engine: str, flags: Flags, launcher: Process, family: Iterable[P
     """The server's port.
 
     A port that the arguments name is the server's, whether it is open yet or not: launchers open others before it.
-    Without
-    one: the engine's default if the family listens there, else the lowest that the launcher listens on, else the
-    default.
-    Where descriptors cannot be read (another user's), a listener of the same uid counts as the family's.
+    Without one: the engine's default if the family listens there, else the lowest that the launcher listens on, else
+    the default. Where descriptors cannot be read (another user's), a listener of the same uid counts as the family's.
     """
     if flags.headless:
         return Endpoint(None)

@@ -1,0 +1,200 @@
+"""The state of a server, by every row of the table of states, and by witnesses that disagree."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from eagletui.logs.state import LogState, Progress
+from eagletui.servers.model import LogSource, Member, Server, State
+from eagletui.servers.verdict import Evidence, HealthSeen, judge, missing_ranks, worst
+from tests.servers.nodes import Listening, PaperNode, sglang
+
+
+def server(tp: int = 2, *, renamed: bool = True, listening: bool = True, extra: tuple[str, ...] = ()) -> Server:
+    open_ = (Listening(30000, 1000),) if listening else ()
+    (found,) = PaperNode(sglang(100, *extra, tp=tp, renamed=renamed), open_).discover().servers
+    return found
+
+
+UP = server()
+LOADING = server(listening=False)
+YOUNG = server(renamed=False, listening=False)
+FOREIGN = replace(LOADING, foreign_listener=True)
+THEIRS = replace(UP, ours=False, log=LogSource(None, readable=False, why="process 100 belongs to another user"))
+RANK = next(m for m in UP.family if m.rank == "TP1")
+DETOKENIZER = next(m for m in UP.family if m.role == "detokenizer")
+WORKER = next(m for m in UP.family if m.role == "other")
+
+OK = HealthSeen(200, None, 1.0)
+BUSY = HealthSeen(None, "timeout", 1.0)
+REFUSED = HealthSeen(None, "refused", 1.0)
+SICK = HealthSeen(503, None, 1.0)
+
+WEIGHTS = LogState("starting", "weights", progress=Progress(12, 64, "shards"))
+READY = LogState("ready", "serving")
+CRASHED = LogState("crashed", "weights", error_text="CUDA out of memory")
+STOPPED = LogState("stopped", "serving")
+
+
+def gone(member: Member) -> Member:
+    return replace(member, process=replace(member.process, state="Z", threads=1))
+
+
+@pytest.mark.parametrize(
+    ("evidence", "state", "code"),
+    [
+        ({"linked": False}, State.OFFLINE, "no-link"),
+        ({}, State.ABSENT, "no-server"),
+        ({"launcher_alive": False}, State.CRASHED, "died"),
+        ({"launcher_alive": False, "stopping": True}, State.ABSENT, "stopped"),
+        ({"missing": (RANK,), "log": STOPPED}, State.ABSENT, "stopped"),
+        # who is dead
+        ({"server": UP, "launcher_alive": False, "alive": 3, "health": OK}, State.CRASHED, "died"),
+        ({"server": UP, "launcher_alive": False, "alive": 3, "stopping": True}, State.STOPPING, "stopping"),
+        ({"server": UP, "launcher_alive": False, "alive": 0, "stopping": True}, State.ABSENT, "stopped"),
+        ({"server": UP, "missing": (RANK,), "health": OK, "tokens_age_s": 1.0}, State.CRASHED, "rank-missing"),
+        ({"server": UP, "missing": (DETOKENIZER,), "health": BUSY}, State.CRASHED, "died"),
+        ({"server": UP, "missing": (RANK,), "stopping": True}, State.STOPPING, "draining"),
+        ({"server": UP, "missing": (WORKER,), "health": OK}, State.READY, "idle"),
+        # what the log proves
+        ({"server": UP, "log": CRASHED, "health": REFUSED}, State.CRASHED, "failed"),
+        ({"server": UP, "log": STOPPED, "health": SICK, "tokens_age_s": 1.0}, State.STOPPING, "draining"),
+        # work that does not move
+        ({"server": UP, "running": 3, "tokens_age_s": 60.0, "health": OK, "log": READY}, State.STALLED, "no-tokens"),
+        ({"server": UP, "running": 3, "tokens_age_s": 59.0, "health": OK, "log": READY}, State.READY, "idle"),
+        ({"server": UP, "running": 0, "tokens_age_s": 900.0, "health": OK, "log": READY}, State.READY, "idle"),
+        ({"server": UP, "running": None, "tokens_age_s": 900.0, "health": OK}, State.READY, "idle"),
+        ({"server": LOADING, "log": LogState("stalled", "weights"), "health": REFUSED}, State.STALLED, "no-progress"),
+        ({"server": UP, "log": LogState("stalled", "serving"), "health": OK}, State.STALLED, "no-progress"),
+        ({"server": UP, "log": LogState("stalled", "weights"), "health": OK}, State.READY, "idle"),
+        # /health
+        ({"server": UP, "health": OK, "tokens_age_s": 0.4, "log": READY}, State.READY, "serving"),
+        ({"server": UP, "health": OK}, State.READY, "idle"),
+        ({"server": THEIRS, "health": OK}, State.READY, "idle"),
+        ({"server": FOREIGN, "health": OK, "log": WEIGHTS}, State.UNKNOWN, "wrong-server"),
+        ({"server": UP, "health": BUSY, "tokens_age_s": 2.0, "log": READY}, State.READY, "busy"),
+        ({"server": UP, "health": BUSY, "tokens_age_s": 2.0, "was_ready": True}, State.READY, "busy"),
+        ({"server": UP, "health": SICK, "tokens_age_s": 2.0, "log": READY}, State.DEGRADED, "health-failing"),
+        ({"server": UP, "health": SICK, "was_ready": True}, State.STALLED, "no-tokens"),
+        ({"server": UP, "health": BUSY, "log": READY}, State.DEGRADED, "no-answer"),
+        ({"server": UP, "health": REFUSED, "log": READY}, State.DEGRADED, "health-failing"),
+        ({"server": UP, "health": HealthSeen(None, "forbidden", 1.0), "log": READY}, State.READY, "idle"),
+        ({"server": UP, "health": replace(OK, age_s=99.0), "log": WEIGHTS}, State.STARTING, "loading"),
+        # the rest
+        ({"server": UP, "log": READY, "tokens_age_s": 1.0}, State.READY, "serving"),
+        ({"server": UP, "log": READY}, State.READY, "idle"),
+        ({"server": LOADING, "log": WEIGHTS, "health": REFUSED}, State.STARTING, "loading"),
+        ({"server": UP, "log": WEIGHTS, "health": SICK}, State.STARTING, "loading"),
+        ({"server": UP, "health": SICK}, State.STARTING, "loading"),
+        ({"server": LOADING, "health": REFUSED}, State.STARTING, "loading"),
+        ({"server": LOADING}, State.STARTING, "loading"),
+        ({"server": YOUNG, "health": REFUSED, "log": LogState("starting", "launch")}, State.STARTING, "loading"),
+        ({"server": FOREIGN}, State.UNKNOWN, "wrong-server"),
+        ({"server": THEIRS}, State.UNKNOWN, "unreadable"),
+        ({"server": THEIRS, "health": REFUSED}, State.UNKNOWN, "unreadable"),
+        ({"server": UP}, State.UNKNOWN, "unrecognised"),
+        ({"server": UP, "health": BUSY}, State.UNKNOWN, "unrecognised"),
+    ],
+)
+def test_states(evidence: dict[str, Any], state: State, code: str) -> None:
+    found, reason = judge(Evidence(**evidence))
+    assert (found, reason.code) == (state, code)
+    assert reason.text
+    assert "\n" not in reason.text
+
+
+def test_sentences_say_what_is_known() -> None:
+    assert judge(Evidence(server=LOADING, log=WEIGHTS))[1].text == "loading: weights 12/64 shards"
+    assert "CUDA out of memory" in judge(Evidence(server=UP, log=CRASHED))[1].text
+    assert "scheduler TP1" in judge(Evidence(server=UP, missing=(RANK,)))[1].text
+    assert "the link is gone" in judge(Evidence(linked=False, link_error="the link is gone"))[1].text
+    assert "3 of its processes" in judge(Evidence(server=UP, launcher_alive=False, alive=3))[1].text
+    assert "another user" in judge(Evidence(server=THEIRS))[1].text
+
+
+def test_a_zombie_counts_as_dead_unless_it_has_threads() -> None:
+    for member, code in ((RANK, "rank-missing"), (DETOKENIZER, "died")):
+        family = tuple(gone(m) if m is member else m for m in UP.family)
+        state, reason = judge(Evidence(server=replace(UP, family=family), health=OK))
+        assert (state, reason.code) == (State.CRASHED, code)
+    launcher = replace(UP.launcher, state="Z", threads=1)
+    assert judge(Evidence(server=replace(UP, launcher=launcher), health=OK))[1].code == "died"
+    threaded = replace(UP.launcher, state="Z", threads=5)
+    assert judge(Evidence(server=replace(UP, launcher=threaded), health=OK))[0] is State.READY
+
+
+def without(found: Server, *ranks: str) -> Server:
+    return replace(found, family=tuple(m for m in found.family if m.rank not in ranks))
+
+
+GRAPHS = LogState("starting", "graphs")
+
+
+@pytest.mark.parametrize("log", [GRAPHS, READY, LogState("starting", "weights")])
+def test_a_rank_that_is_not_there_is_missing_once_all_have_met(log: LogState) -> None:
+    assert missing_ranks(without(server(8), "TP3", "TP5"), log) == ("TP3", "TP5")
+    assert missing_ranks(server(8), log) == ()
+    assert judge(Evidence(server=without(UP, "TP1"), log=log))[1].code == "rank-missing"
+    single = server(1)
+    assert missing_ranks(single, log) == ()
+    alone = replace(single, family=tuple(m for m in single.family if m.role != "scheduler"))
+    assert missing_ranks(alone, log) == ("scheduler",)
+
+
+@pytest.mark.parametrize(
+    ("found", "log"),
+    [
+        (without(UP, "TP1"), LogState()),
+        (without(UP, "TP1"), LogState("starting", "launch")),
+        (without(UP, "TP1"), LogState("starting", "distributed")),
+        (without(UP, "TP1"), LogState("unknown", "graphs")),
+        (YOUNG, GRAPHS),
+        (replace(YOUNG, family=(*YOUNG.family, DETOKENIZER)), GRAPHS),  # other children still import
+        (without(server(2, extra=("--nnodes", "2")), "TP1"), GRAPHS),
+        (without(server(2, extra=("--config", "x.yaml")), "TP1"), GRAPHS),
+        (without(replace(UP, engine="vllm"), "TP1"), GRAPHS),
+    ],
+)
+def test_no_false_alarm_about_ranks(found: Server, log: LogState) -> None:
+    assert missing_ranks(found, log) == ()
+
+
+def test_the_worst_is_judged() -> None:
+    ready = judge(Evidence(server=UP, health=OK))
+    crashed = judge(Evidence(server=UP, log=CRASHED))
+    assert worst([ready, crashed, ready]) == crashed
+    assert worst([]) is None
+
+
+@given(
+    st.builds(
+        Evidence,
+        server=st.sampled_from([None, UP, LOADING, YOUNG, FOREIGN, THEIRS]),
+        linked=st.booleans(),
+        launcher_alive=st.sampled_from([None, True, False]),
+        alive=st.sampled_from([None, 0, 3]),
+        missing=st.sampled_from([(), (RANK,), (DETOKENIZER,), (WORKER,)]),
+        log=st.sampled_from([LogState(), WEIGHTS, READY, CRASHED, STOPPED, LogState("stalled")]),
+        health=st.sampled_from([None, OK, BUSY, REFUSED, SICK, HealthSeen(404, None, None), HealthSeen()]),
+        running=st.sampled_from([None, 0, 2]),
+        tokens_age_s=st.sampled_from([None, 0.1, 30.0, 90.0]),
+        was_ready=st.booleans(),
+        stopping=st.booleans(),
+    )
+)
+@settings(max_examples=300)
+def test_every_combination_has_a_state(evidence: Evidence) -> None:
+    state, reason = judge(evidence)
+    assert reason.code
+    assert reason.text
+    assert (state is State.OFFLINE) == (not evidence.linked)
+    if evidence.linked and evidence.server is None:
+        assert state in {State.ABSENT, State.CRASHED}
+    if state is State.READY:
+        assert evidence.launcher_alive is not False
+        assert evidence.log.state != "crashed"
