@@ -1,0 +1,188 @@
+"""The named scripts, answered from the simulated node's state. Pure: `shell/scripts.py` says what each must print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from eagletui.demo import smi
+from eagletui.demo.processes import CLK_TCK, LOG_DEVICE, LOG_INODE, UID, USERS, Proc
+from eagletui.demo.world import World
+
+
+class Answer(NamedTuple):
+    """A script that ran to its end."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+    status: int = 0
+
+
+def refused(sentence: str, status: int) -> Answer:
+    """It ended without output."""
+    return Answer(b"", sentence.encode() + b"\n", status)
+
+
+def decode_argument(line: bytes) -> bytes:
+    """An argument from its line: the escapes of `printf %b` (only the ones that script.encode_argument writes)."""
+    return re.sub(rb"\\0([0-7]{1,3})", lambda m: bytes((int(m[1], 8) & 0xFF,)), line)
+
+
+def _text(argument: bytes) -> str:
+    return argument.decode("utf-8", "surrogateescape")
+
+
+def processes(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
+    """The whole table."""
+    own = world.own_pid()
+    table = world.processes(now, own, "processes")
+    facts = (world.boot_id, CLK_TCK, f"{now - world.boot:.2f}", int(now), UID, own)
+    parts = ["".join(f"{fact}\n" for fact in facts).encode(), b"\0@stat\n"]
+    parts += [proc.stat(world.boot, now) for proc in table]
+    parts.append(b"\0@uid\n")
+    parts += [f"/proc/{p.pid}/status:Uid:\t{p.uid}\t{p.uid}\t{p.uid}\t{p.uid}\n".encode() for p in table]
+    parts.append(b"\0@argv\n")
+    parts += [b"/proc/%d/cmdline\0%s\0" % (p.pid, element) for p in table for element in p.elements()]
+    return Answer(b"@sys\n" + b"".join(parts))
+
+
+def details(world: World, args: Sequence[bytes], now: float) -> Answer:
+    """What discovery needs of a few processes."""
+    table = {proc.pid: proc for proc in world.processes(now)}
+    lines: list[str] = []
+    uids: list[int] = []
+    for word in args:
+        proc = table.get(int(word)) if word.isdigit() else None
+        if proc is None:
+            continue
+        lines += _details_of(world, proc, now)
+        if proc.uid not in uids:
+            uids.append(proc.uid)
+    lines += [f"listen {protocol} {local} {uid} {inode}" for protocol, local, uid, inode in world.listeners(now)]
+    lines += [f"user {uid} {USERS.get(uid, '')}" for uid in uids]
+    return Answer("".join(line + "\n" for line in [*lines, "done"]).encode())
+
+
+def _details_of(world: World, proc: Proc, now: float) -> list[str]:
+    ours = world.is_ours(proc)
+    cwd = proc.cwd.encode().hex() if ours else ""
+    lines = [f"pid {proc.pid}", f"argv {proc.cmdline.hex()}", f"cwd {cwd}"]
+    if not ours:
+        return [*lines, "nofd"]
+    for fd in world.descriptors(proc):
+        facts = f"{fd.device} {fd.inode} {fd.size} {fd.mtime} {fd.kind} y"
+        lines.append(f"fd {fd.number} {fd.link.encode().hex()} {facts}")
+    return lines + [f"sock {inode}" for inode in world.sockets(proc, now)]
+
+
+def file_head(world: World, path: bytes, start: int) -> Answer:
+    """The first line of a script that reads a file, or why it cannot."""
+    file = world.file(_text(path))
+    if file is None:
+        if world.is_other(_text(path)):
+            return refused("not a regular file", 5)
+        return refused("no such file", 3)
+    head = f"file {LOG_DEVICE} {LOG_INODE} {file.size} {int(world.engine.written_at)} {start}\n"
+    return Answer(head.encode())
+
+
+def follow_start(world: World, args: Sequence[bytes]) -> int:
+    """The offset at which `follow` begins: "+N" counts from 1, "-N" are the last N bytes."""
+    file = world.file(_text(args[0])) if args else None
+    word = _text(args[1]) if len(args) > 1 else "+1"
+    number = int(word[1:] or "0") if re.fullmatch(r"[+-]?\d+", word) else 1
+    if word.startswith("-"):
+        return max(0, (file.size if file is not None else 0) - number)
+    return max(0, int(word) - 1) if word.isdigit() else max(0, number - 1)
+
+
+def read_range(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
+    """At most LENGTH bytes from OFFSET."""
+    path, offset, length = args[0], int(args[1]), int(args[2])
+    answer = file_head(world, path, offset)
+    file = world.file(_text(path))
+    if file is None:
+        return answer
+    parts, at = [answer.stdout], offset
+    while at < offset + length and (piece := file.read(at, offset + length - at)):
+        parts.append(piece)
+        at += len(piece)
+    return Answer(b"".join(parts))
+
+
+def launch_offset(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
+    """Where the last launch in a log begins."""
+    file = world.file(_text(args[0]))
+    if file is None:
+        return file_head(world, args[0], 0)
+    found = file.rfind(b"server_args=", int(args[1]))
+    return Answer(b"" if found is None else b"%d\n" % found)
+
+
+def tool(world: World, argv: Sequence[bytes], now: float) -> Answer:
+    """A read-only program: nvidia-smi is the only one there is."""
+    if not argv:
+        return refused(": not found", 127)
+    if _text(argv[0]) != "nvidia-smi":
+        return refused(f"{_text(argv[0])}: not found", 127)
+    readings = world.readings(now)
+    printed = smi.run([_text(a) for a in argv[1:]], readings, world.holders(readings), now + world.utc_offset)
+    return Answer(printed.stdout.encode(), b"", printed.status)
+
+
+def run_tool(world: World, args: Sequence[bytes], now: float) -> Answer:
+    """The same with a deadline, which nvidia-smi keeps."""
+    return tool(world, args[1:], now)
+
+
+ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {
+    "processes": processes,
+    "details": details,
+    "read-range": read_range,
+    "launch-offset": launch_offset,
+    "run-tool": run_tool,
+}
+"""Scripts that run to their end, by name. `poll`, `follow` and `loop-tool` go on: the server drives them."""
+
+
+def answer(world: World, name: str, args: Sequence[bytes], now: float) -> Answer:
+    """Run a script that ends. An unknown name, or arguments that it cannot take, is a sentence and a status."""
+    script = ANSWERS.get(name)
+    if script is None:
+        return refused(f"{name}: this simulated node has no such script", 127)
+    world.advance(now)
+    try:
+        return script(world, args, now)
+    except (IndexError, ValueError):
+        return refused(f"{name}: the arguments do not fit", 2)
+
+
+class Poll:
+    """The script `poll`: one request line in, its answer out. It remembers which processes it told of."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._own = world.own_pid()
+        self._known: set[int] = set()
+
+    def answer(self, line: bytes, now: float) -> bytes:
+        """The answer to one line (without its newline)."""
+        seq, _, rest = line.strip(b" ").partition(b" ")
+        verb, _, rest = rest.strip(b" ").partition(b" ")
+        self._world.advance(now)
+        out = b""
+        if verb == b"family":
+            table = {proc.pid: proc for proc in self._world.processes(now, self._own)}
+            pids = [int(word) for word in rest.split() if word.isdigit()]
+            out = b"".join(self._stat(seq, table[pid], now) for pid in pids if pid in table)
+        elif verb == b"all":
+            table = {proc.pid: proc for proc in self._world.processes(now, self._own)}
+            order = sorted(table, key=str)  # as the shell's glob sorts
+            out = b"%s pids %s\n" % (seq, b" ".join(b"%d" % pid for pid in order))
+            out += b"".join(self._stat(seq, table[pid], now) for pid in order if pid not in self._known)
+            self._known = set(order)
+        return out + seq + b" done\n"
+
+    def _stat(self, seq: bytes, proc: Proc, now: float) -> bytes:
+        return b"%s stat %s" % (seq, proc.stat(self._world.boot, now))

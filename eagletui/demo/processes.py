@@ -1,0 +1,174 @@
+"""The simulated node's processes, and how /proc would show them. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from eagletui.demo import shape
+
+CLK_TCK: Final = 100
+UID: Final = 1000
+USER: Final = "demo"
+USERS: Final = {0: "root", 101: "messagebus", UID: USER, 1002: "lena"}
+TITLE_BYTES: Final = 140
+"""A renamed process's title is padded with NULs to the room its arguments had (recorded)."""
+LAUNCHER_CHILDREN: Final = 83
+"""How far the first child's pid is from the launcher's (recorded)."""
+LOG_DEVICE: Final = 66_309
+LOG_INODE: Final = 5_244_163
+SSHD_INODE: Final = 18_204
+HTTP_INODE: Final = 2_918_377
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """An open file. `kind` is a word of the script `details`."""
+
+    number: int
+    link: str
+    device: int
+    inode: int
+    size: int
+    mtime: int
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proc:
+    """One process. `started` is unix seconds; `busy` the share of one core it uses; `title` replaces its arguments."""
+
+    pid: int
+    ppid: int
+    pgrp: int
+    session: int
+    comm: str
+    started: float
+    uid: int = 0
+    argv: tuple[str, ...] = ()
+    title: str | None = None
+    state: str = "S"
+    threads: int = 1
+    busy: float = 0.0
+    rss_mib: int = 12
+    cwd: str = "/"
+
+    @property
+    def cmdline(self) -> bytes:
+        """/proc/PID/cmdline."""
+        if self.title is not None:
+            return self.title.encode().ljust(TITLE_BYTES, b"\0")
+        return b"".join(argument.encode() + b"\0" for argument in self.argv)
+
+    def elements(self) -> list[bytes]:
+        """The elements of cmdline that are not empty, as the script `processes` lists them."""
+        return [element for element in self.cmdline.split(b"\0") if element]
+
+    def stat(self, boot: float, now: float) -> bytes:
+        """/proc/PID/stat, 52 fields (proc(5))."""
+        age = max(0.0, now - self.started)
+        ticks = int(age * self.busy * CLK_TCK)
+        start = int((self.started - boot) * CLK_TCK)
+        rss = self.rss_mib * 256  # pages of 4 KiB
+        fields = [
+            self.state, self.ppid, self.pgrp, self.session, 0, -1, 4_194_304, 2048 + ticks, 0, 0, 0,
+            ticks * 4 // 5, ticks - ticks * 4 // 5, 0, 0, 20, 0, self.threads, 0, start, self.rss_mib << 22, rss,
+            2**64 - 1, 1, 1, 0, 0, 0, 0, 16_781_312, 17_410, 0, 0, 0, 17, self.pid % 32, 0, 0, 0, 0, 0,
+            0, 0, 0, 0, 0, 0, 0, 0, 0,
+        ]  # fmt: skip
+        return f"{self.pid} ({self.comm}) {' '.join(str(f) for f in fields)}\n".encode()
+
+
+def system(boot: float) -> list[Proc]:
+    """What runs on any node. Kernel threads have no arguments."""
+
+    def daemon(pid: int, comm: str, *argv: str, uid: int = 0, after: float = 4.0, ppid: int = 1) -> Proc:
+        return Proc(pid, ppid, pid, pid, comm, boot + after, uid, argv)
+
+    return [
+        Proc(1, 0, 1, 1, "systemd", boot + 0.9, 0, ("/sbin/init",), busy=0.0005),
+        Proc(2, 0, 0, 0, "kthreadd", boot + 0.9),
+        Proc(16, 2, 0, 0, "ksoftirqd/0", boot + 0.9),
+        Proc(214, 2, 0, 0, "nvidia-modeset/", boot + 3.2),
+        daemon(611, "systemd-journal", "/usr/lib/systemd/systemd-journald"),
+        daemon(902, "dbus-daemon", "@dbus-daemon", "--system", "--address=systemd:", uid=101),
+        daemon(1017, "nvidia-persiste", "/usr/bin/nvidia-persistenced", "--persistence-mode", after=6.0),
+        daemon(1044, "cron", "/usr/sbin/cron", "-f"),
+        daemon(1130, "sshd", "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups"),
+        daemon(8120, "tmux: server", "tmux", "new", "-s", "tune", uid=UID, after=5200.0),
+        daemon(8121, "bash", "-bash", uid=UID, after=5200.1, ppid=8120),
+        daemon(12_877, "htop", "htop", uid=1002, after=90_000.0, ppid=12_874),
+        daemon(12_874, "bash", "-bash", uid=1002, after=89_990.0),
+    ]
+
+
+def login(own_pid: int, name: str, now: float, connected: float) -> list[Proc]:
+    """Our own session: what runs the script that asks."""
+    return [
+        Proc(51_003, 1130, 51_003, 51_003, "sshd", connected, 0, ("sshd: demo [priv]",)),
+        Proc(51_019, 51_003, 51_003, 51_003, "sshd", connected + 0.1, UID, ("sshd: demo@notty",)),
+        Proc(own_pid, 51_019, own_pid, own_pid, "sh", now, UID, ("sh", "-c", 'eval "$(head -c 900)"', name)),
+    ]
+
+
+def family(pid: int, launched: float, speed: float, e: float) -> list[Proc]:
+    """A server's processes at its own time `e`, launched at `launched` of the node's clock."""
+
+    def at(seconds: float) -> float:
+        return launched + seconds / speed
+
+    home = f"/home/{USER}"
+    out = [Proc(pid, 1, pid, pid, "python3", at(0), UID, shape.COMMAND, threads=107, busy=0.3, rss_mib=3200, cwd=home)]
+    if e < shape.CHILDREN:
+        return out
+    child = pid + LAUNCHER_CHILDREN
+    python = "/opt/venv/bin/python3"
+    tracker = (python, "-c", "from multiprocessing.resource_tracker import main;main(35)")
+    out.append(Proc(child, pid, pid, pid, "python3", at(shape.CHILDREN), UID, tracker, rss_mib=16, cwd=home))
+    titles = [f"sglang::scheduler_TP{rank}" for rank in range(shape.RANKS)] + ["sglang::detokenizer"]
+    for n, title in enumerate(titles, start=1):
+        named = e >= shape.DISTRIBUTED
+        spawn = f"from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=36, pipe_handle={44 + 2 * n})"
+        ranked = n <= shape.RANKS
+        out.append(
+            Proc(
+                child + n,
+                pid,
+                pid,
+                pid,
+                title[:15] if named else "python3",
+                at(shape.CHILDREN + 0.02 * n),
+                UID,
+                (python, "-c", spawn, "--multiprocessing-fork"),
+                title if named else None,
+                "R" if ranked and named else "S",
+                112 if ranked else 69,
+                0.97 if ranked else 0.04,
+                9800 if ranked else 1400,
+                home,
+            )
+        )
+    if e >= shape.COMPILE_WORKERS:
+        out += _compile_workers(pid, child, at(shape.COMPILE_WORKERS), home)
+    return out
+
+
+def _compile_workers(pid: int, child: int, started: float, home: str) -> list[Proc]:
+    """torch's pool of rank 0: its parent, and a few of its forks."""
+    argv = (
+        "/opt/venv/bin/python3",
+        "/opt/venv/lib/python3.12/site-packages/torch/_inductor/compile_worker/__main__.py",
+        "--pickler=torch._inductor.compile_worker.subproc_pool.SubprocPickler",
+        "--kind=fork",
+        "--workers=4",
+        f"--parent={child + 1}",
+        "--read-fd=140",
+        "--write-fd=143",
+    )
+    pool = child + 330
+    parent = Proc(pool, child + 1, pid, pid, "python3", started, UID, argv, threads=5, rss_mib=420, cwd=home)
+    forks = [
+        Proc(pool + 81 + 2 * n, pool, pid, pid, "python3", started + 0.4, UID, argv, threads=2, rss_mib=380, cwd=home)
+        for n in range(4)
+    ]
+    return [parent, *forks]

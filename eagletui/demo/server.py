@@ -1,0 +1,261 @@
+"""The simulated node's SSH server: asyncssh over a socket pair, in process. No port, no file, no subprocess.
+
+It runs only the named scripts (an exec request of the one line that `shell.script.wire` writes) and forwards only to
+the engine's port. Whatever a client does not read stops the writer: asyncssh's window, then `drain`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+import asyncssh
+
+from eagletui.demo import answers, shape, smi
+from eagletui.demo.answers import Answer, Poll
+from eagletui.demo.engine_http import HttpLink
+from eagletui.demo.processes import USER
+from eagletui.demo.world import World
+from eagletui.shell.script import MARK
+
+COMMAND_LINE: Final = re.compile(r"exec sh -c 'eval \"\$\(head -c (\d{1,7})\)\"' ([A-Za-z0-9-]+)")
+ARGUMENT_LIMIT: Final = 4096
+LOOK_S: Final = 0.1
+"""How often a followed file is looked at; `tail -f` on a real node is told by the kernel, or looks every 0.2 s."""
+READ_SIZE: Final = 1 << 16
+POLL_LINE_LIMIT: Final = 1 << 20
+LINK_ERRORS: Final = (asyncssh.Error, OSError, asyncssh.BreakReceived, asyncssh.SignalReceived)
+"""What the other side can do to a channel: end it, send a signal. The script ends then."""
+Process = asyncssh.SSHServerProcess[bytes]
+
+
+class DemoServer:
+    """One world behind an SSH server. `now` gives the node's clock (unix seconds)."""
+
+    def __init__(self, world: World, now: Callable[[], float]) -> None:
+        self.world = world
+        self.now = now
+        self._key = asyncssh.generate_private_key("ssh-ed25519", comment="")
+        self._connections: list[asyncssh.SSHServerConnection] = []
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    @property
+    def host_key(self) -> bytes:
+        """Its public host key in SSH wire format."""
+        return self._key.public_data
+
+    async def serve(self, sock: socket.socket) -> None:
+        """Speak SSH on one end of a socket pair, until `aclose` or the other end is closed. Returns after the login;
+        run it beside the client's connect. Raises asyncssh.Error, OSError.
+        """
+        connection = await asyncssh.run_server(
+            sock,
+            config=(),
+            server_factory=lambda: _Server(self),
+            process_factory=self._process,
+            server_host_keys=[self._key],
+            encoding=None,
+            agent_forwarding=False,
+            x11_forwarding=False,
+            allow_scp=False,
+            keepalive_interval=0,
+        )
+        self._connections.append(connection)
+
+    async def aclose(self) -> None:
+        """End every script and connection. Never raises."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.abort()
+        await asyncio.gather(*(connection.wait_closed() for connection in connections), return_exceptions=True)
+
+    async def _owned(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run as a task that `aclose` cancels: asyncssh leaves its own running."""
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        try:
+            await asyncio.wait({task})
+            if not task.cancelled() and (error := task.exception()) is not None and not isinstance(error, LINK_ERRORS):
+                raise error
+        finally:
+            task.cancel()
+            self._tasks.discard(task)
+
+    async def _process(self, process: Process) -> None:
+        await self._owned(self._run(process))
+
+    async def connect_http(self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]) -> None:
+        """One forwarded connection to the engine."""
+
+        async def talk() -> None:
+            try:
+                await HttpLink(self.world.engine, reader, writer, self.now).run()
+            finally:
+                writer.close()
+
+        await self._owned(talk())
+
+    # Scripts
+
+    async def _run(self, process: Process) -> None:
+        found = COMMAND_LINE.fullmatch(process.command or "")
+        if found is None:
+            await _finish(process, answers.refused("this simulated node runs eagletui's named scripts only", 127))
+            return
+        args = await _read_arguments(process, int(found[1]))
+        process.stdout.write(MARK)
+        if args is None:
+            process.exit(125)
+            return
+        streams: dict[str, Callable[[Process, list[bytes]], Awaitable[None]]] = {
+            "poll": self._poll,
+            "follow": self._follow,
+            "loop-tool": self._loop_tool,
+        }
+        stream = streams.get(found[2])
+        if stream is not None:
+            await stream(process, args)
+        else:
+            await _finish(process, answers.answer(self.world, found[2], args, self.now()))
+
+    async def _poll(self, process: Process, args: list[bytes]) -> None:  # noqa: ARG002 - one shape for all
+        poll = Poll(self.world)
+        rest = b""
+        while (chunk := await process.stdin.read(READ_SIZE)) and len(rest) < POLL_LINE_LIMIT:
+            *lines, rest = (rest + chunk).split(b"\n")
+            for line in lines:
+                process.stdout.write(poll.answer(line, self.now()))
+            await process.stdout.drain()
+        process.exit(0)
+
+    async def _follow(self, process: Process, args: list[bytes]) -> None:
+        self.world.advance(self.now())
+        start = answers.follow_start(self.world, args)
+        head = answers.file_head(self.world, args[0] if args else b"", start)
+        file = self.world.file(args[0].decode("utf-8", "replace")) if args else None
+        if file is None:
+            await _finish(process, head)
+            return
+        process.stdout.write(head.stdout)
+        at = start
+
+        async def grow() -> None:
+            nonlocal at
+            self.world.advance(self.now())
+            while chunk := file.read(at, READ_SIZE):
+                at += len(chunk)
+                process.stdout.write(chunk)
+                await process.stdout.drain()
+
+        await _until_stdin_ends(process, grow, LOOK_S)
+        process.exit(0)
+
+    async def _loop_tool(self, process: Process, args: list[bytes]) -> None:
+        every = (
+            smi.loop_seconds([a.decode("utf-8", "replace") for a in args[1:]]) if args[:1] == [b"nvidia-smi"] else None
+        )
+
+        async def round_() -> None:
+            self.world.advance(self.now())
+            answer = answers.tool(self.world, args, self.now())
+            process.stdout.write(answer.stdout)
+            process.stderr.write(answer.stderr)
+            await process.stdout.drain()
+            if answer.status:
+                raise _EndedError(answer.status)
+
+        try:
+            await _until_stdin_ends(process, round_, every)
+        except _EndedError as ended:
+            # The real script goes on reading stdin after its program ended; a program that is not there ends it.
+            if ended.status == 127:
+                process.exit(127)
+                return
+            await _until_stdin_ends(process, None, None)
+        process.exit(0)
+
+
+class _EndedError(Exception):
+    """The repeated program ended with a status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class _Server(asyncssh.SSHServer):
+    """asyncssh's questions."""
+
+    def __init__(self, server: DemoServer) -> None:
+        self._server = server
+
+    def begin_auth(self, username: str) -> bool:
+        """Its one user needs no key (nobody else holds the other end of the socket pair); no other user gets in."""
+        return username != USER
+
+    def connection_requested(
+        self,
+        dest_host: str,
+        dest_port: int,
+        orig_host: str,  # noqa: ARG002 - asyncssh's signature
+        orig_port: int,  # noqa: ARG002 - asyncssh's signature
+    ) -> Callable[[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]], Awaitable[None]]:
+        """Only the engine's port is open, and only once it listens."""
+        here = dest_host in {"127.0.0.1", "localhost"}
+        state = self._server.world.engine.http_state(self._server.now())
+        if not here or dest_port != shape.PORT or state == "closed":
+            raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "Connection refused")
+        return self._server.connect_http
+
+
+async def _read_arguments(process: Process, script_bytes: int) -> list[bytes] | None:
+    """Skip the script, and take the arguments after it; None when stdin ends before."""
+    left = script_bytes
+    while left:
+        chunk = await process.stdin.read(min(left, READ_SIZE))
+        if not chunk:
+            return None
+        left -= len(chunk)
+    count = (await process.stdin.readline()).strip()
+    if not count.isdigit() or int(count) > ARGUMENT_LIMIT:
+        return None
+    args: list[bytes] = []
+    for _ in range(int(count)):
+        line = await process.stdin.readline()
+        if not line.endswith(b"\n"):
+            return None
+        args.append(answers.decode_argument(line[:-1]))
+    return args
+
+
+async def _finish(process: Process, answer: Answer) -> None:
+    process.stderr.write(answer.stderr)
+    process.stdout.write(answer.stdout)
+    await process.stdout.drain()
+    process.exit(answer.status)
+
+
+async def _stdin_ends(process: Process) -> None:
+    while await process.stdin.read(READ_SIZE):
+        pass
+
+
+async def _until_stdin_ends(process: Process, step: Callable[[], Awaitable[None]] | None, every: float | None) -> None:
+    """`step` now and then every so many seconds (None: once), until stdin ends."""
+    ended = asyncio.ensure_future(_stdin_ends(process))
+    try:
+        while not ended.done():
+            if step is not None:
+                await step()
+            if every is None:
+                step = None
+            await asyncio.wait({ended}, timeout=every)
+    finally:
+        ended.cancel()
+        await asyncio.gather(ended, return_exceptions=True)
