@@ -1,4 +1,5 @@
-"""The arguments that a server prints of itself: `ServerArgs(a=1, b='x')`, `Namespace(...)`, or a dict. Tolerant, capped, and never evaluated."""
+"""The arguments that a server prints of itself: `ServerArgs(a=1, b='x')`, `Namespace(...)`, or a dict. Tolerant,
+capped, and never evaluated."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ _OPENING, _CLOSING = "([{", ")]}"
 
 
 def read_arguments(text: str) -> dict[str, object]:
-    """The first `Name(key=value, …)` or `{'key': value, …}` in a text. What is no literal is kept as its text; a cut end loses its last pair."""
+    """The first `Name(key=value, …)` or `{'key': value, …}` in a text. What is no literal is kept as its text; a cut
+    end loses its last pair."""
     call = re.search(r"[A-Za-z_]\w*\((?=\w+=)|\{(?=')", text[:4096])
     if call is None:
         return {}
@@ -37,33 +39,22 @@ def read_arguments(text: str) -> dict[str, object]:
     return found
 
 
-_INTERESTING = re.compile(r"[\\'\",()\[\]{}]")
+# One step: a whole quoted string (maybe cut), or a character that opens, closes or separates.
+_STEP = re.compile(r"'(?:[^'\\]|\\.)*('|\Z)|\"(?:[^\"\\]|\\.)*(\"|\Z)|[,()\[\]{}]", re.DOTALL)
 
 
 def _value_end(text: str, at: int) -> int:
-    """Where the value that begins at `at` ends: at a comma or a closing bracket of its own level; len(text) when it is cut."""
+    """Where the value that begins at `at` ends: at a comma or closing bracket of its own level; len(text) when cut."""
     depth = 0
-    quote = ""
-    while True:
-        found = _INTERESTING.search(text, at)
-        if found is None:
-            return len(text)
-        char, at = found[0], found.end()
-        if quote:
-            if char == "\\":
-                at += 1
-            elif char == quote:
-                quote = ""
-        elif char in "'\"":
-            quote = char
-        elif char in _OPENING:
+    for step in _STEP.finditer(text, at):
+        char = step[0][0]
+        if char in _OPENING:
             depth += 1
+        elif depth == 0 and (char in _CLOSING or char == ","):
+            return step.start()
         elif char in _CLOSING:
-            if depth == 0:
-                return at - 1
             depth -= 1
-        elif char == "," and depth == 0:
-            return at - 1
+    return len(text)
 
 
 def _literal(text: str) -> object:

@@ -1,4 +1,5 @@
-"""Progress bars as tqdm draws them. FORMATS.md section 4: n/N is the truth; percentage, estimate and unit are decoration."""
+"""Progress bars as tqdm draws them. FORMATS.md section 4: n/N is the truth; percentage, estimate and unit are
+decoration."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from typing import NamedTuple
 
 
 class Bar(NamedTuple):
-    """One drawing of a bar. `total` None when unknown. `label` is its description without what changes from step to step. `rate` per second as printed."""
+    """One drawing of a bar. `total` None when unknown. `label` is its description without what changes from step to
+    step. `rate` per second as printed."""
 
     label: str
     done: int
@@ -19,9 +21,12 @@ class Bar(NamedTuple):
 
 _BAR = re.compile(
     r"(?P<label>.{0,300}?):?\s*(?P<percent>[0-9]{1,3})\s*%(?:\s*Completed)?\s*\|(?:[^|\[\]]{0,400}\|)?\s*"
-    r"(?P<done>[0-9]+)/(?P<total>[0-9]+) \[(?P<elapsed>[0-9:?]+)<(?P<eta>[0-9:?]+)(?:,\s*(?P<rate>[0-9.?]+)(?P<unit>\w+/s|s/\w+))?(?P<postfix>[^\]]{0,200})\]"
+    r"(?P<done>[0-9]+)/(?P<total>[0-9]+) \[(?P<elapsed>[0-9:?]+)<(?P<eta>[0-9:?]+)"
+    r"(?:,\s*(?P<rate>[0-9.?]+)(?P<unit>\w+/s|s/\w+))?(?P<postfix>[^\]]{0,200})\]"
 )
-_OPEN = re.compile(r"(?P<label>.{0,300}?):?\s*(?P<done>[0-9]+)it \[(?P<elapsed>[0-9:]+), *(?P<rate>[0-9.?]+)(?P<unit>it/s|s/it)\]")
+_OPEN = re.compile(
+    r"(?P<label>.{0,300}?):?\s*(?P<done>[0-9]+)it \[(?P<elapsed>[0-9:]+), *(?P<rate>[0-9.?]+)(?P<unit>it/s|s/it)\]"
+)
 _CHANGING = re.compile(r"\s*\([^()]*=[^()]*\)")
 
 
@@ -49,11 +54,19 @@ def read_bar(text: str) -> Bar | None:
         found = _OPEN.match(text) if "it [" in text else None
         if found is None:
             return None
-    return Bar(label_of(found["label"]), int(found["done"]), total, seconds(found["elapsed"]), _rate(found["rate"], found["unit"]), postfix)
+    return Bar(
+        label_of(found["label"]),
+        int(found["done"]),
+        total,
+        seconds(found["elapsed"]),
+        _rate(found["rate"], found["unit"]),
+        postfix,
+    )
 
 
 def label_of(description: str) -> str:
-    """A bar's description without changing figures: `Capturing batches (bs=48 avail_mem=11.89 GB)` is `Capturing batches`."""
+    """A bar's description without changing figures: `Capturing batches (bs=48 avail_mem=11.89 GB)` is `Capturing
+    batches`."""
     return _CHANGING.sub("", description).strip().rstrip(":").strip()
 
 

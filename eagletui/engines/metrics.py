@@ -1,4 +1,5 @@
-"""An engine's /metrics answer as one sample. Only the names that an engine's table wants are parsed: an answer is 80 KB, asked every second.
+"""An engine's /metrics answer as one sample. Only the names that an engine's table wants are parsed: an answer is 80
+KB, asked every second.
 
 Source of the format: the Prometheus text format 0.0.4. NaN is no figure and gives None.
 """
@@ -18,14 +19,16 @@ _LARGEST = frozenset(("token_usage",))
 
 
 class Figures(NamedTuple):
-    """What an answer told: the sample of its gauges, and its counters (tokens since the server's start) for rates between two answers."""
+    """What an answer told: the sample of its gauges, and its counters (tokens since the server's start) for rates
+    between two answers."""
 
     sample: BatchSample
     counters: dict[str, float]
 
 
 def read_metrics(text: str, engine: Engine) -> Figures:
-    """The figures of a /metrics answer; fields that it does not have are None. Sums over data ranks, never over tensor ranks. Total."""
+    """The figures of a /metrics answer; fields that it does not have are None. Sums over data ranks, never over
+    tensor ranks. Total."""
     fields = {name: field for field, names in engine.metrics.items() for name in names}
     fields.update({name: counter for counter, name in engine.metrics_counters.items()})
     found: dict[str, dict[str, float]] = {}
@@ -42,12 +45,19 @@ def read_metrics(text: str, engine: Engine) -> Figures:
         ranks = found.setdefault(field, {})
         ranks[rank] = max(ranks.get(rank, value), value)
     gauges = {field: _whole_server(field, ranks) for field, ranks in found.items()}
-    running, queued = gauges.get("running"), gauges.get("queued")
     sample = BatchSample(
-        "metrics", gauges.get("gen_tok_s"), gauges.get("accept_len"), None if running is None else int(running), None if queued is None else int(queued),
+        "metrics",
+        gauges.get("gen_tok_s"),
+        gauges.get("accept_len"),
+        _count(gauges.get("running")),
+        _count(gauges.get("queued")),
         gauges.get("token_usage"),
-    )  # fmt: skip
+    )
     return Figures(sample, {counter: gauges[counter] for counter in engine.metrics_counters if counter in gauges})
+
+
+def _count(value: float | None) -> int | None:
+    return None if value is None else int(value)
 
 
 def _value(rest: str) -> tuple[float | None, str]:
@@ -75,7 +85,8 @@ def _whole_server(field: str, ranks: dict[str, float]) -> float:
 
 
 def between(before: Figures, after: Figures, seconds: float) -> BatchSample:
-    """The later sample with rates from counters where gauges tell none (vLLM). A counter that fell (a restart) gives no rate."""
+    """The later sample with rates from counters where gauges tell none (vLLM). A counter that fell (a restart) gives
+    no rate."""
     sample = after.sample
     gen, prompt = sample.gen_tok_s, sample.input_tok_s
     if gen is None:

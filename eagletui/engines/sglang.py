@@ -1,11 +1,12 @@
-"""SGLang: milestones (FORMATS.md section 3), faults (6), batch lines (5), metric names. Texts come without their prefix."""
+"""SGLang: milestones (FORMATS.md section 3), faults (6), batch lines (5), metric names. Texts come without their
+prefix."""
 
 from __future__ import annotations
 
 import re
 
 from eagletui.engines.arguments import read_arguments
-from eagletui.engines.batch import BatchSample, finite, split_pairs, whole
+from eagletui.engines.batch import BatchSample, finite, value_of, whole
 from eagletui.engines.spec import COMMON, Bars, Engine, Mark
 
 READY = "The server is fired up and ready to roll!"
@@ -18,7 +19,8 @@ MILESTONES: tuple[tuple[str, Mark], ...] = (
     (r"Load weight begin", Mark("begin", "weights")),
     (r"Load weight end", Mark("end", "weights", then="kv-cache")),
     (r"Using model weights format", Mark("within", "weights", sure=False)),
-    (r"(?:[\w()-]+ ){0,4}KV Cache (?:is allocated|VA upper bound)|Mamba Cache is allocated", Mark("within", "kv-cache")),
+    (r"(?:[\w()-]+ ){0,4}KV Cache (?:is allocated|VA upper bound)", Mark("within", "kv-cache", needs="KV Cache ")),
+    (r"Mamba Cache is allocated", Mark("within", "kv-cache")),
     (r"Memory pool end", Mark("end", "kv-cache")),
     (r"Capture (?:[\w-]+ ){0,5}(?i:graph) begin", Mark("begin", "graphs")),
     (r"Capture (?:[\w-]+ ){0,5}(?i:graph) end", Mark("end", "graphs")),
@@ -28,15 +30,16 @@ MILESTONES: tuple[tuple[str, Mark], ...] = (
     (r"FlashInfer autotune completed", Mark("end", "compile")),
     (r"max_total_num_tokens=", Mark("begin", "warmup")),
     (r"Start of (?:[\w-]+ ){0,4}warmup", Mark("begin", "warmup")),
-    (r"Started server process|Waiting for application startup|Application startup complete|Uvicorn running on", Mark("begin", "warmup", sure=False)),
+    (r"Started server process|Waiting for application startup", Mark("begin", "warmup", sure=False)),
+    (r"Application startup complete|Uvicorn running on", Mark("begin", "warmup", sure=False)),
     (r"The server is fired up and ready to roll", Mark("ready")),
     (r"Engine startup timings \(s\): ", Mark("timings")),
     (r"SIGTERM received|Gracefully exiting", Mark("stopping")),
     (r"kill_process_tree called", Mark("gone")),
-    (r"(?:[\w-]+ ){1,4}hit an exception", Mark("fatal")),
-    (r"(?:[\w-]+ )?[Ww]atchdog timeout \((?!.*soft=True)", Mark("fatal")),
+    (r"(?:[\w-]+ ){1,4}hit an exception", Mark("fatal", needs="hit an exception")),
+    (r"(?:[\w-]+ )?[Ww]atchdog timeout \((?!.*soft=True)", Mark("fatal", needs="atchdog timeout (")),
     (r"Initialization failed\. warmup error", Mark("fatal")),
-    (r"(?:RuntimeError: )?Not enough memory\. Please try", Mark("fatal")),
+    (r"Not enough memory\. Please try|RuntimeError: Not enough memory", Mark("fatal")),
     (r"Received sigquit from a child|SIGQUIT received", Mark("echo")),
     (r"Subprocess \S+ \(pid=[0-9]+\) crashed|Child process unexpectedly failed", Mark("echo")),
     (r"Rank [0-9]+ scheduler (?:is dead|died)|Initialization failed\. Please see", Mark("echo")),
@@ -44,37 +47,68 @@ MILESTONES: tuple[tuple[str, Mark], ...] = (
 )  # fmt: skip
 
 BARS = (
-    Bars(re.compile(r"(?:Multi-thread loading|Loading) .*(?:shards|Runai|[Ff]astsafetensor|InstantTensor)"), "weights", "shards"),
+    Bars(
+        re.compile(r"(?:Multi-thread loading|Loading) .*(?:shards|Runai|[Ff]astsafetensor|InstantTensor)"),
+        "weights",
+        "shards",
+    ),
     Bars(re.compile(r"(?:\[BCG\] )?Capturing "), "graphs", "graphs"),
     Bars(re.compile(r"DeepGEMM warmup"), "compile", "kernels"),
 )
 
-_HEAD = re.compile(r"(Prefill|Decode) batch ?(?:\((mixed )?([^)]{0,100})\))?(?: ?\[[0-9]+\])?[.,:]? ?")
+_HEAD = re.compile(r"(?:Prefill|Decode) batch ?(?:\((?:mixed )?(#running-req: [0-9]+)\))?(?: ?\[[0-9]+\])?[.,:]? ?")
+# The shape that nearly every line of a flood has, taken in one step.
+_USUAL = re.compile(
+    r"Decode batch[.,] (#running-req: ([0-9]+), #token: [0-9]+, token usage: ([0-9]+\.[0-9]+), "
+    r"(?:accept len: ([0-9]+\.[0-9]+), )?"
+    r"(?:(?!accept len)[^:,]{1,40}: [^,]{1,20}, ){0,4}"
+    r"gen throughput \(token/s\): ([0-9]+\.[0-9]+), #queue-req: ([0-9]+)(?:, .*|\Z))"
+)
 
 
 def read_batch(text: str) -> BatchSample | None:
     """The sample of a `Decode batch` or `Prefill batch` line."""
+    usual = _USUAL.match(text)
+    if usual is not None:
+        raw, running_text, usage_text, accept, gen_text, queued_text = usual.groups()
+        accept_len = float(accept) if accept else None
+        return BatchSample(
+            "decode",
+            float(gen_text),
+            accept_len,
+            int(running_text),
+            int(queued_text),
+            float(usage_text),
+            None,
+            None,
+            "",
+            raw,
+        )
     head = _HEAD.match(text)
     if head is None:
         return None
-    pairs = split_pairs(text[head.end() :])
-    if not pairs:
+    at = head.end()
+    if text.find(": ", at) < 0:
         return None
-    if head[3]:
-        for key, value in split_pairs(head[3]).items():
-            pairs.setdefault(key, value)
-    take = pairs.pop
-    queued = whole(take("#queue-req", None))
-    running = whole(take("#running-req", None))
-    usage = finite(take("token usage", None))
-    if head[1] == "Decode":
+    queued = whole(value_of(text, "#queue-req", at))
+    running = whole(value_of(text, "#running-req", at))
+    usage = finite(value_of(text, "token usage", at))
+    if text[0] == "D":
+        gen = finite(value_of(text, "gen throughput (token/s)", at))
         return BatchSample(
-            "decode", finite(take("gen throughput (token/s)", None)), finite(take("accept len", None)), running, queued, usage, extra=pairs
+            "decode", gen, finite(value_of(text, "accept len", at)), running, queued, usage, raw=text[at:]
         )
+    if running is None and head[1]:
+        running = whole(value_of(head[1], "#running-req", 0))
     return BatchSample(
-        "prefill", running=running, queued=queued, token_usage=usage, input_tok_s=finite(take("input throughput (token/s)", None)),
-        new_tokens=whole(take("#new-token", None)), extra=pairs,
-    )  # fmt: skip
+        "prefill",
+        running=running,
+        queued=queued,
+        token_usage=usage,
+        input_tok_s=finite(value_of(text, "input throughput (token/s)", at)),
+        new_tokens=whole(value_of(text, "#new-token", at)),
+        raw=text[at:],
+    )
 
 
 SGLANG = Engine(
@@ -96,5 +130,10 @@ SGLANG = Engine(
     info_paths=("/server_info", "/get_server_info", "/model_info", "/get_model_info"),
     arguments={"tp_size": ("tp_size",), "port": ("port",), "model_path": ("model_path",)},
     ready_text=READY,
+    details=(
+        (re.compile(r"sglang is using (nccl)==([0-9.]+)"), "distributed", "{} {}"),
+        (re.compile(r"Load weight end\..*?type=(\w+).*?mem usage=(-?[0-9.]+ GB)"), "weights", "{}, {}"),
+        (re.compile(r"KV Cache is allocated\..*?#tokens: ([0-9]+)"), "kv-cache", "{} tokens"),
+    ),
 )
 """SGLang 0.1.24 to 0.5.23."""

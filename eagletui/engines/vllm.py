@@ -1,11 +1,12 @@
-"""vLLM: milestones, throughput lines and metric names. FORMATS.md section 8; recorded with 0.32, older words from V0."""
+"""vLLM: milestones, throughput lines and metric names. FORMATS.md section 8; recorded with 0.32, older words from
+V0."""
 
 from __future__ import annotations
 
 import re
 
 from eagletui.engines.arguments import read_arguments
-from eagletui.engines.batch import BatchSample, finite, split_pairs, whole
+from eagletui.engines.batch import BatchSample, finite, value_of, whole
 from eagletui.engines.spec import COMMON, Bars, Engine, Mark
 
 READY = "Application startup complete."
@@ -13,38 +14,50 @@ READY = "Application startup complete."
 MILESTONES: tuple[tuple[str, Mark], ...] = (
     (r"vLLM API server version", Mark("launch")),
     (r"non-default args: |args: Namespace\(", Mark("args")),
-    (r"Initializing an? (?:V1 )?LLM engine", Mark("within", "launch")),
+    (r"Initializing an? (?:V1 )?LLM engine", Mark("begin", "launch")),
     (r"world_size=[0-9]+ rank=[0-9]+", Mark("begin", "distributed")),
     (r"rank [0-9]+ in world size [0-9]+", Mark("end", "distributed")),
     (r"vLLM is using nccl==|Found nccl from library", Mark("within", "distributed")),
     (r"Starting to load model", Mark("begin", "weights")),
     (r"Using model weights format|Loading model from scratch", Mark("within", "weights", sure=False)),
     (r"Loading drafter model", Mark("begin", "draft-weights")),
-    (r"Loading weights took|Loading model weights took|Model loading took", Mark("end", "weights")),
-    (r"Using cache directory: .{0,400}torch_compile_cache|Dynamo bytecode transform time|Compiling a graph|Start compiling", Mark("within", "compile")),
+    (r"Loading weights took|Loading model weights took", Mark("end", "weights")),
+    (r"Model loading took", Mark("within", "weights")),
+    (r"Using cache directory: .{0,400}torch_compile_cache|Dynamo bytecode transform time", Mark("within", "compile")),
+    (r"Compiling a graph|Start compiling", Mark("within", "compile")),
     (r"Directly load (?:AOT compilation|the compiled graph)|Cache the graph", Mark("within", "compile")),
     (r"torch\.compile (?:takes|took)", Mark("end", "compile")),
-    (r"Available KV cache memory|(?:GPU|CPU|\w+) KV cache size: |# (?:GPU|CUDA|CPU|\w+) blocks: |Maximum concurrency for", Mark("within", "kv-cache")),
+    (r"Available KV cache memory|# \w+ blocks: |Maximum concurrency for", Mark("within", "kv-cache")),
+    (r"\w+ KV cache size: ", Mark("within", "kv-cache", needs="KV cache size: ")),
     (r"Capturing (?:the model for )?(?:CUDA|cuda) ?graphs|Profiling CUDA graph", Mark("begin", "graphs")),
     (r"Graph capturing finished", Mark("end", "graphs")),
     (r"init engine \(profile", Mark("begin", "warmup")),
     (r"Starting vLLM (?:API )?server|Available routes are", Mark("begin", "warmup")),
     (r"Started server process|Waiting for application startup|Uvicorn running on", Mark("begin", "warmup", sure=False)),
     (r"Application startup complete", Mark("ready", sure=False)),
-    (r"(?:EngineCore|Engine core) (?:hit an exception|encountered a fatal error|encountered an issue)", Mark("echo")),
-    (r"EngineCore failed to start|Engine core initialization failed|RuntimeError: Engine core initialization failed", Mark("echo")),
-    (r"(?:Exception: )?WorkerProc (?:initialization failed|hit an exception|failed to start)|Engine process failed to start", Mark("echo")),
-    (r"AsyncLLM output_handler failed|.{0,60}EngineDeadError", Mark("echo")),
+    (r"Engine ?[Cc]ore (?:hit an exception|encountered a fatal error|encountered an issue)", Mark("echo")),
+    (r"EngineCore failed to start|Engine core initialization failed", Mark("echo")),
+    (r"RuntimeError: Engine core initialization failed", Mark("echo")),
+    (r"WorkerProc (?:initialization failed|hit an exception|failed to start)|Exception: WorkerProc init", Mark("echo")),
+    (r"AsyncLLM output_handler failed|Engine process failed to start", Mark("echo")),
+    (r".{0,80}EngineDeadError", Mark("echo", needs="EngineDeadError")),
     *COMMON,
 )  # fmt: skip
 
 BARS = (
-    Bars(re.compile(r"(?:Multi-thread loading|Loading) .*(?:shards|Runai|[Ff]astsafetensor|InstantTensor)"), "weights", "shards"),
+    Bars(
+        re.compile(r"(?:Multi-thread loading|Loading) .*(?:shards|Runai|[Ff]astsafetensor|InstantTensor)"),
+        "weights",
+        "shards",
+    ),
     Bars(re.compile(r"Capturing "), "graphs", "graphs"),
     Bars(re.compile(r"DeepGEMM warmup"), "compile", "kernels"),
 )
 
-_HEAD = re.compile(r"(?:Engine ([0-9]+): )?(Avg prompt throughput: )|(?:Engine ([0-9]+): )?(SpecDecoding metrics: |Speculative metrics: )")
+_HEAD = re.compile(
+    r"(?:Engine ([0-9]+): )?(Avg prompt throughput: )"
+    r"|(?:Engine ([0-9]+): )?(SpecDecoding metrics: |Speculative metrics: )"
+)
 
 
 def read_batch(text: str) -> BatchSample | None:
@@ -55,19 +68,27 @@ def read_batch(text: str) -> BatchSample | None:
     engine = head[1] or head[3]
     rank = f"DP{int(engine)}" if engine else ""
     if head[4]:
-        pairs = split_pairs(text[head.end() :].rstrip(". "))
-        accept = finite(pairs.pop("Mean acceptance length", None))
-        return BatchSample("spec", accept_len=accept, dp_rank=rank, extra=pairs)
-    pairs = split_pairs(text[head.start(2) :].rstrip(". "))
-    take = pairs.pop
-    usage = finite(take("GPU KV cache usage", None))
+        at = head.end()
+        return BatchSample(
+            "spec", accept_len=finite(value_of(text, "Mean acceptance length", at)), dp_rank=rank, raw=text[at:]
+        )
+    at = head.start(2)
+    usage = finite(value_of(text, "GPU KV cache usage", at))
     if usage is None:
-        usage = finite(take("CPU KV cache usage", None))
-    waiting = take("Waiting", None) or take("Pending", None)
+        usage = finite(value_of(text, "CPU KV cache usage", at))
+    waiting = value_of(text, "Waiting", at) or value_of(text, "Pending", at)
     return BatchSample(
-        "engine", finite(take("Avg generation throughput", None)), None, whole(take("Running", None)), whole(waiting), usage,
-        finite(take("Avg prompt throughput", None)), None, rank, pairs,
-    )  # fmt: skip
+        "engine",
+        finite(value_of(text, "Avg generation throughput", at)),
+        None,
+        whole(value_of(text, "Running", at)),
+        whole(waiting),
+        usage,
+        finite(value_of(text, "Avg prompt throughput", at)),
+        None,
+        rank,
+        text[at:],
+    )
 
 
 VLLM = Engine(
@@ -82,11 +103,18 @@ VLLM = Engine(
         "queued": ("vllm:num_requests_waiting",),
         "token_usage": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
     },
-    metrics_counters={"gen_tokens": "vllm:generation_tokens_total", "prompt_tokens": "vllm:prompt_tokens_total",
-        "drafts": "vllm:spec_decode_num_drafts_total", "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
-    },  # fmt: skip
+    metrics_counters={
+        "gen_tokens": "vllm:generation_tokens_total",
+        "prompt_tokens": "vllm:prompt_tokens_total",
+        "drafts": "vllm:spec_decode_num_drafts_total",
+        "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
+    },
     info_paths=("/v1/models", "/version", "/load"),
     arguments={"tp_size": ("tensor_parallel_size",), "port": ("port",), "model_path": ("model", "model_tag")},
     ready_text=READY,
+    details=(
+        (re.compile(r"vLLM is using (nccl)==([0-9.]+)"), "distributed", "{} {}"),
+        (re.compile(r"KV cache size: ([0-9,]+) tokens"), "kv-cache", "{} tokens"),
+    ),
 )
 """vLLM 0.6 to 0.32."""

@@ -1,6 +1,7 @@
 """From bytes to lines: the framing of a log that several processes write to at once.
 
-The result is the same however the bytes are cut into chunks. Sources: FORMATS.md sections 1 and 4 (ANSI, NUL holes, bars glued to records).
+The result is the same however the bytes are cut into chunks. Sources: FORMATS.md sections 1 and 4 (ANSI, NUL holes,
+bars glued to records).
 """
 
 from __future__ import annotations
@@ -10,14 +11,16 @@ import re
 from typing import NamedTuple
 
 HEAD = 64 * 1024
-"""Characters kept of one line. A `server_args=` line is 20 to 30 KB and must be whole; a dump of requests may be megabytes and need not be."""
+"""Characters kept of one line. A `server_args=` line is 20 to 30 KB and must be whole; a dump of requests may be
+megabytes and need not be."""
 
 STRING_LIMIT = 4096
 """Characters that an OSC or DCS sequence may hide. One that is never ended must not swallow a log."""
 
 
 class RawLine(NamedTuple):
-    """One line: its head (at most HEAD characters, no escape sequence, no control character but tab), its whole length, its LF line number from 1."""
+    """One line: its head (at most HEAD characters, no escape sequence, no control character but tab), its whole
+    length, its LF line number from 1."""
 
     text: str
     length: int
@@ -57,10 +60,12 @@ _STAMP_BEGUN = _begun("2ddd-dd-dd dd:dd:dd")
 
 
 class LineDecoder:
-    """Incremental: `decode` gives the lines that a chunk completes, `flush` the unfinished last one, `partial` shows it without taking it.
+    """Incremental: `decode` gives the lines that a chunk completes, `flush` the unfinished last one, `partial` shows
+    it without taking it.
 
-    A line ends at LF, CR or CR LF, or where a stamp `[YYYY-MM-DD HH:MM:SS` is glued to what stands before it. An empty line that a lone CR ends is
-    dropped (bars begin with CR). Escape sequences and NUL vanish; other control characters and bidi overrides are replaced by a visible sign.
+    A line ends at LF, CR or CR LF, or where a stamp `[YYYY-MM-DD HH:MM:SS` is glued to what stands before it. An
+    empty line that a lone CR ends is dropped (bars begin with CR). Escape sequences and NUL vanish; other control
+    characters and bidi overrides are replaced by a visible sign.
     """
 
     def __init__(self) -> None:

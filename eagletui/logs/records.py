@@ -1,4 +1,5 @@
-"""From lines to records: outer prefixes (compose, Kubernetes, Ray, vLLM's process) come off first, then the record's own. FORMATS.md 1, 2 and 8.
+"""From lines to records: outer prefixes (compose, Kubernetes, Ray, vLLM's process) come off first, then the record's
+own. FORMATS.md 1, 2 and 8.
 
 Nothing here raises: a line that fits no prefix is a record with its text as it stands.
 """
@@ -16,17 +17,26 @@ from eagletui.logs.decoder import RawLine
 DAY = 86_400
 NO_RANKS: frozenset[str] = frozenset()
 LEVELS = {
-    "DEBUG": "DEBUG", "INFO": "INFO", "WARNING": "WARNING", "WARN": "WARNING", "ERROR": "ERROR", "CRITICAL": "ERROR", "FATAL": "ERROR", "TRACE": "DEBUG",
-}  # fmt: skip
+    "DEBUG": "DEBUG",
+    "TRACE": "DEBUG",
+    "INFO": "INFO",
+    "WARNING": "WARNING",
+    "WARN": "WARNING",
+    "ERROR": "ERROR",
+    "CRITICAL": "ERROR",
+    "FATAL": "ERROR",
+}
 
 
 class Record(NamedTuple):
     """A line taken apart.
 
-    `time` is the clock as shown ("14:05:39"), empty when the line has none. `stamp` counts seconds without a zone: since 1970 where the line has a
-    date, since a leap year's begin where it has month and day, since midnight where it has neither (see `elapsed`); None without a time.
-    `source` is what outer prefixes say of the writer ("sglang-1", "RolloutRayActor pid=3549160"), the key of a server in a shared file.
-    `process` is vLLM's process name ("EngineCore_DP0"), `origin` the place in the code ("core.py:93"). `length` counts the whole line's characters.
+    `time` is the clock as shown ("14:05:39"), empty when the line has none. `stamp` counts seconds without a zone:
+    since 1970 where the line has a date, since a leap year's begin where it has month and day, since midnight where
+    it has neither (see `elapsed`); None without a time. `source` is what outer prefixes say of the writer
+    ("sglang-1", "RolloutRayActor pid=3549160"), the key of a server in a shared file. `process` is vLLM's process
+    name ("EngineCore_DP0"), `origin` the place in the code ("core.py:93"). `length` counts the whole line's
+    characters.
     """
 
     text: str
@@ -42,7 +52,8 @@ class Record(NamedTuple):
 
     @property
     def rank(self) -> str:
-        """The one rank to show: the tensor rank, with the data rank before it where there is one ("DP1 TP0"); "" for a main process."""
+        """The one rank to show: the tensor rank, with the data rank before it where there is one ("DP1 TP0"); "" for
+        a main process."""
         return _shown_rank(self.ranks)
 
 
@@ -56,7 +67,8 @@ def _shown_rank(ranks: frozenset[str]) -> str:
 
 
 def elapsed(begin: float | None, end: float | None) -> float | None:
-    """Seconds between two stamps of one log; over midnight or New Year where they have no date or no year. None when they do not compare."""
+    """Seconds between two stamps of one log; over midnight or New Year where they have no date or no year. None when
+    they do not compare."""
     if begin is None or end is None:
         return None
     seconds = end - begin
@@ -64,7 +76,7 @@ def elapsed(begin: float | None, end: float | None) -> float | None:
         return seconds if (begin < DAY) == (end < DAY) else None
     if begin < DAY:
         return seconds + DAY
-    if _YEARLESS <= end and begin < _YEARLESS + 366 * DAY:
+    if end >= _YEARLESS and begin < _YEARLESS + 366 * DAY:
         return seconds + 366 * DAY
     return 0.0 if seconds > -DAY else None  # several writers: a line may come a little after a later one
 
@@ -95,24 +107,32 @@ def _stamp(day: str, clock: str) -> float | None:
 
 @lru_cache(maxsize=1024)
 def _ranks(text: str) -> frozenset[str]:
-    """" TP0 EP0" or "Worker_TP0_EP0" as a set: versions differ in order and kinds."""
+    """ " TP0 EP0" or "Worker_TP0_EP0" as a set: versions differ in order and kinds."""
     return frozenset(kind + number for kind, number in _RANK.findall(text))
 
 
 _RANK = re.compile(r"(?:(?<=[ _\[])|\A)((?:ATTN_|MOE_)?[A-Z]{2,3}|GPU)([0-9]+)(?![0-9A-Za-z])")
 
+_DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
+_ISO = _DAY + "T[0-9:.]+"
+_ZONE = "(?:Z|[+-][0-9]{2}:?[0-9]{2})"
+_WRITER = r"(?P<source>[\w.-]+ [\w.@-]+\[[0-9]+\]): "
+
 _OWN_TIME = re.compile(
-    r"\[(?:(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{2}-[0-9]{2}) )?(?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,6})?)"
+    rf"\[(?:(?P<day>{_DAY}|[0-9]{{2}}-[0-9]{{2}}) )?(?P<clock>{_CLOCK}(?:[.,][0-9]{{1,6}})?)"
     r"(?P<ranks>(?: [A-Z_]+[0-9]+)*)\] ?"
 )
+_LEVEL_WORDS = ("INFO:", "WARNING:", "ERROR:", "DEBUG:", "CRITICAL:", "TRACE:")
 _UVICORN = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE): +(?=\S)")
 _VLLM = re.compile(
     r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?P<day>[0-9]{2}-[0-9]{2}) (?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2}) "
     r"(?:\[(?P<new>[\w./-]+:[0-9]+)\]|(?P<old>[\w./-]+:[0-9]+)\])(?: |\Z)"
 )
 _DATED = re.compile(
-    r"(?P<day>[0-9]{4}-[0-9]{2}-[0-9]{2})[ T](?P<clock>[0-9]{2}:[0-9]{2}:[0-9]{2})(?:[.,][0-9]{1,9})?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
-    r"(?: - (?P<name>[\w.]+) - (?P<level>[A-Z]+) - | (?P<level2>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:[0-9]+ )?\[(?P<where>[^\]]{1,120})\] )"
+    rf"(?P<day>{_DAY})[ T](?P<clock>{_CLOCK})(?:[.,][0-9]{{1,9}})?{_ZONE}?"
+    r"(?: - (?P<name>[\w.]+) - (?P<level>[A-Z]+) - "
+    r"| (?P<level2>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:[0-9]+ )?\[(?P<where>[^\]]{1,120})\] )"
 )
 _GPU_ID = re.compile(r"\[gpu_id=([0-9]+)\] ")
 _TORCH_RANK = re.compile(r"\[rank([0-9]+)\]: ?(?!\[[EWIF][0-9]? ?)")
@@ -122,18 +142,23 @@ _OUTER: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\[pod/(?P<source>[\w./-]+)\] "), "kubectl logs --prefix"),
     (re.compile(r"(?P<source>[A-Za-z][\w.-]*?[-_][0-9]+) +\| ?"), "docker compose"),
     (re.compile(r"\[(?P<source>[A-Za-z][\w.-]*)\] +\| ?"), "podman compose"),
-    (re.compile(r" *\| \[[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z\] "), "buildkite"),
-    (re.compile(r"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL) [0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z "), "cloud export"),
-    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:[0-9]{2}) (?:stdout|stderr) [FP] "), "Kubernetes node file"),
-    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+(?:Z|[+-][0-9]{2}:[0-9]{2}) (?P<source>[\w.-]+ [\w.@-]+\[[0-9]+\]): "), "journald, iso"),
-    (re.compile(r"[A-Z][a-z]{2} [ 0-9][0-9] [0-9]{2}:[0-9]{2}:[0-9]{2} (?P<source>[\w.-]+ [\w.@-]+\[[0-9]+\]): "), "journald, syslog"),
-    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z "), "kubectl logs --timestamps"),
-    (re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:,]+ \[[A-Z]+ *\] (?P<source>W-[0-9]+-[\w.-]+?)-std(?:out|err) MODEL_LOG - "), "torchserve"),
-)  # fmt: skip
+    (re.compile(rf" *\| \[{_ISO}Z\] "), "buildkite"),
+    (re.compile(rf"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL) {_ISO}Z "), "cloud export"),
+    (re.compile(rf"{_ISO}{_ZONE} (?:stdout|stderr) [FP] "), "Kubernetes node file"),
+    (re.compile(rf"{_ISO}{_ZONE} {_WRITER}"), "journald, iso"),
+    (re.compile(rf"[A-Z][a-z]{{2}} [ 0-9][0-9] {_CLOCK} {_WRITER}"), "journald, syslog"),
+    (re.compile(rf"{_ISO}Z "), "kubectl logs --timestamps"),
+    (
+        re.compile(rf"{_DAY}T[0-9:,]+ \[[A-Z]+ *\] (?P<source>W-[0-9]+-[\w.-]+?)-std(?:out|err) MODEL_LOG - "),
+        "torchserve",
+    ),
+)
 MAX_OUTER = 8
 """Nested outer prefixes looked for in one line (Ray Serve with vLLM has four)."""
 
-_VLLM_PROCESSES = re.compile(r"(?:APIServer|ApiServer|EngineCore|Engine|Worker|VllmWorker|DPCoordinator|RayWorkerProc)[\w-]*\Z")
+_VLLM_PROCESSES = re.compile(
+    r"(?:APIServer|ApiServer|EngineCore|Engine|Worker|VllmWorker|DPCoordinator|RayWorkerProc)[\w-]*\Z"
+)
 
 
 def _outer(text: str) -> tuple[str, str, str]:
@@ -166,7 +191,12 @@ def _outer(text: str) -> tuple[str, str, str]:
 def read_record(line: RawLine) -> Record:
     """The record of a line. Total: what fits nothing is its own text."""
     text = line.text
-    # Nearly every line of SGLang begins with its own stamp: no outer prefix to look for.
+    # Nearly every line of SGLang begins with its own stamp, and many share it.
+    if text[:1] == "[":
+        prefix = text[: text.find("] ") + 2]
+        known = _seen.get(prefix)
+        if known is not None:
+            return _after(known, text, "", "", line)
     own = _OWN_TIME.match(text)
     if own is not None:
         return _sglang(own, text, "", "", line)
@@ -182,23 +212,45 @@ def read_record(line: RawLine) -> Record:
         if record is not None:
             return record
     level, text = _level(text)
-    return Record(text, level=level, ranks=_ranks(process), source=source, process=process, length=line.length, number=line.number)
+    return Record(
+        text, level=level, ranks=_ranks(process), source=source, process=process, length=line.length, number=line.number
+    )
 
 
 def _level(text: str) -> tuple[str, str]:
+    if not text.startswith(_LEVEL_WORDS):
+        return "", text
     found = _UVICORN.match(text)
     return (LEVELS[found[1]], text[found.end() :]) if found else ("", text)
 
 
+class _Prefix(NamedTuple):
+    size: int
+    time: str
+    stamp: float | None
+    ranks: frozenset[str]
+
+
+_seen: dict[str, _Prefix] = {}
+_SEEN_LIMIT = 4_096
+
+
 def _sglang(own: re.Match[str], text: str, source: str, process: str, line: RawLine) -> Record:
     day, clock, ranks = own.group("day", "clock", "ranks")
-    text = text[own.end() :]
-    level = ""
-    if text[:1] in "DIWECT":
-        level, text = _level(text)
-    return Record(
-        text, clock[:8], _stamp(day or "", clock), _ranks(ranks) if ranks else _ranks(process), level, source, process, "", line.length, line.number
-    )
+    prefix = _Prefix(own.end(), clock[:8], _stamp(day or "", clock), _ranks(ranks) if ranks else NO_RANKS)
+    if text.startswith("] ", own.end() - 2):
+        if len(_seen) >= _SEEN_LIMIT:
+            _seen.clear()
+        _seen[own[0]] = prefix
+    return _after(prefix, text, source, process, line)
+
+
+def _after(prefix: _Prefix, text: str, source: str, process: str, line: RawLine) -> Record:
+    """The record after a known prefix."""
+    text = text[prefix.size :]
+    level, text = _level(text)
+    ranks = prefix.ranks or (_ranks(process) if process else NO_RANKS)
+    return Record(text, prefix.time, prefix.stamp, ranks, level, source, process, "", line.length, line.number)
 
 
 def _vllm(text: str, source: str, process: str, line: RawLine) -> Record | None:
@@ -206,9 +258,17 @@ def _vllm(text: str, source: str, process: str, line: RawLine) -> Record | None:
     if found is None:
         return None
     return Record(
-        text[found.end() :], found["clock"], _stamp(found["day"], found["clock"]), _ranks(process), LEVELS[found["level"]], source, process,
-        found["new"] or found["old"], line.length, line.number,
-    )  # fmt: skip
+        text=text[found.end() :],
+        time=found["clock"],
+        stamp=_stamp(found["day"], found["clock"]),
+        ranks=_ranks(process),
+        level=LEVELS[found["level"]],
+        source=source,
+        process=process,
+        origin=found["new"] or found["old"],
+        length=line.length,
+        number=line.number,
+    )
 
 
 def _dated(text: str, source: str, process: str, line: RawLine) -> Record | None:
@@ -217,11 +277,18 @@ def _dated(text: str, source: str, process: str, line: RawLine) -> Record | None
     if found is None:
         return None
     where = found["where"] or ""
-    origin = where.split()[-1] if where.split() else found["name"] or ""
     return Record(
-        text[found.end() :], found["clock"], _stamp(found["day"], found["clock"]), _ranks(" " + where) or _ranks(process),
-        LEVELS.get(found["level"] or found["level2"], ""), source, process, origin, line.length, line.number,
-    )  # fmt: skip
+        text=text[found.end() :],
+        time=found["clock"],
+        stamp=_stamp(found["day"], found["clock"]),
+        ranks=_ranks(" " + where) or _ranks(process),
+        level=LEVELS.get(found["level"] or found["level2"], ""),
+        source=source,
+        process=process,
+        origin=where.split()[-1] if where.split() else found["name"] or "",
+        length=line.length,
+        number=line.number,
+    )
 
 
 def _gpu_id(text: str, source: str, process: str, line: RawLine) -> Record | None:
@@ -230,7 +297,14 @@ def _gpu_id(text: str, source: str, process: str, line: RawLine) -> Record | Non
     if found is None:
         return None
     rank = ("GPU" if found.re is _GPU_ID else "rank") + found[1]
-    return Record(text[found.end() :], ranks=frozenset((rank,)), source=source, process=process, length=line.length, number=line.number)
+    return Record(
+        text[found.end() :],
+        ranks=frozenset((rank,)),
+        source=source,
+        process=process,
+        length=line.length,
+        number=line.number,
+    )
 
 
 _OTHERS: tuple[Callable[[str, str, str, RawLine], Record | None], ...] = (_vllm, _dated, _gpu_id)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-PhaseName = Literal["launch", "distributed", "weights", "draft-weights", "kv-cache", "compile", "graphs", "warmup", "serving"]
+PhaseName = Literal[
+    "launch", "distributed", "weights", "draft-weights", "kv-cache", "compile", "graphs", "warmup", "serving"
+]
 SHOWN_NAMES: dict[str, str] = {
     "launch": "imports", "distributed": "distributed", "weights": "weights", "draft-weights": "draft weights", "kv-cache": "KV cache",
     "compile": "compile", "graphs": "CUDA graphs", "warmup": "warm-up", "serving": "serving",
@@ -51,3 +53,5 @@ class LogState:
     error_text: str | None = None
     """The latest line that says it failed, as quoted evidence (clean text); None when none was seen."""
     launch_count: int = 0
+    stopping: bool = False
+    """A wanted stop began (a signal came, requests drain): what ends from now on ends on request."""

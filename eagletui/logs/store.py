@@ -77,6 +77,13 @@ class LineStore:
         self.revision += 1
         return True
 
+    def drop_last(self) -> None:
+        """Take the newest line back: it was shown unfinished, and turned out to belong into another one."""
+        if self._lines:
+            self._lines.pop()
+            self.end -= 1
+            self.revision += 1
+
     def line(self, number: int) -> StoredLine | None:
         """The line with this number, None when it is not kept."""
         return self._lines[number - self.end] if self.first <= number < self.end else None
