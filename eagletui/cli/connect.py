@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 @click.command(help="Open the screen for NODE: demo (a simulated node), local, or anything ssh accepts.")
 @node_options
 @click.option("--theme", metavar="NAME", default=None, help="A theme from `eagletui themes`.")
-def connect(node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, theme: str | None) -> int:
+def connect(
+    node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, theme: str | None
+) -> int:
     """Run the screen until `q`. Returns 20 when the first connection fails."""
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError(f"connect needs a terminal; in scripts and pipes use `eagletui status {node}` (or `--json`)")

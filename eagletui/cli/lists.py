@@ -13,7 +13,9 @@ def keys() -> None:
     width = max(len(a.key) for a in ACTIONS)
     names = max(len(a.id) for a in ACTIONS)
     for action in ACTIONS:
-        click.echo(f"{action.key:<{width}}  {action.id:<{names}}  {action.help}{'' if action.available else '  (not yet)'}")
+        click.echo(
+            f"{action.key:<{width}}  {action.id:<{names}}  {action.help}{'' if action.available else '  (not yet)'}"
+        )
 
 
 @click.command(help="List the themes: name, then what it is. `eagletui connect NODE --theme NAME` uses one.")

@@ -21,7 +21,9 @@ With several servers the worst counts; --port picks one."""
 @click.command(help="Print one snapshot of NODE (demo, local, or anything ssh accepts).", epilog=_EPILOG)
 @node_options
 @click.option("--json", "as_json", is_flag=True, help="Print the object eagletui.status/1 instead of text.")
-def status(node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, as_json: bool) -> int:
+def status(
+    node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, as_json: bool
+) -> int:
     """Look once and print."""
     from eagletui.cli.status_text import status_text
 
@@ -45,7 +47,9 @@ def exit_status(model: StatusModel) -> int:
     return max(states, key=lambda s: s.badness, default=State.ABSENT).exit_status
 
 
-async def _look(node_name: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None) -> StatusModel:
+async def _look(
+    node_name: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None
+) -> StatusModel:
     from eagletui.monitor.survey import offline, survey
 
     node = open_chosen(node_name, ssh_config, speed)

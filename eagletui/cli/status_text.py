@@ -57,10 +57,15 @@ def status_text(model: StatusModel, port: int | None) -> str:
     if not model.servers:
         lines.append(f"ABSENT    no server on port {port}" if port else "ABSENT    no server found")
     lines += [
-        f"ORPHAN    pid {o.pid}  {plain(o.name)}  user {plain(o.user or UNKNOWN)}  {gib(o.gpu_mem_mib)} GiB" for o in model.orphans
+        f"ORPHAN    pid {o.pid}  {plain(o.name)}  user {plain(o.user or UNKNOWN)}  {gib(o.gpu_mem_mib)} GiB"
+        for o in model.orphans
     ]
     if model.gpus:
-        lines += ["", f"{'GPU':>4}  {'util':>4}  {'memory GiB':>15}  {'°C':>3}  {'W':>4}", *(_gpu(gpu) for gpu in model.gpus)]
+        lines += [
+            "",
+            f"{'GPU':>4}  {'util':>4}  {'memory GiB':>15}  {'°C':>3}  {'W':>4}",
+            *(_gpu(gpu) for gpu in model.gpus),
+        ]
     if model.gpu_error is not None:
         lines.append(f"GPUs      {plain(model.gpu_error.text)} ({model.gpu_error.code})")
     return "\n".join(lines)

@@ -77,7 +77,11 @@ def _throughput(seen: Throughput | None, now: float) -> ThroughputModel | None:
 
 def _progress(log: LogState) -> ProgressModel | None:
     bar = log.progress
-    return None if bar is None else ProgressModel(done=bar.done, total=bar.total, unit=bar.unit, rate=bar.rate, eta_s=bar.eta_s)
+    return (
+        None
+        if bar is None
+        else ProgressModel(done=bar.done, total=bar.total, unit=bar.unit, rate=bar.rate, eta_s=bar.eta_s)
+    )
 
 
 def _server(one: Assessment, now: float) -> ServerModel:
@@ -96,7 +100,9 @@ def _gpu(gpu: Gpu, owners: Owners) -> GpuModel:
     for process in gpu.processes:
         owner = owners.of(process)
         name = mask_text(process.name) if process.name is not None else None
-        processes.append(GpuProcessModel(pid=process.pid, user=owner.user, name=name, mem_mib=process.mem_mib, server=owner.server))
+        processes.append(
+            GpuProcessModel(pid=process.pid, user=owner.user, name=name, mem_mib=process.mem_mib, server=owner.server)
+        )
     return GpuModel(
         index=gpu.index, uuid=gpu.uuid, name=gpu.name, state=gpu.state, util_pct=gpu.util_pct, mem_used_mib=gpu.mem_used_mib,
         mem_total_mib=gpu.mem_total_mib, temp_c=gpu.temp_c, power_w=gpu.power_w, power_limit_w=gpu.power_limit_w,

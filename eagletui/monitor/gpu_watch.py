@@ -113,7 +113,12 @@ class GpuWatch:
                 pass
             reply = await ask_tool(self._node, compute_apps_argv(only), CALL_TIMEOUT_S)
             if isinstance(reply, Ended) or reply[0] in (124, 137):
-                self._fail(GpuError("timeout", f"nvidia-smi did not tell the processes within {CALL_TIMEOUT_S} s; it is not asked again"))
+                self._fail(
+                    GpuError(
+                        "timeout",
+                        f"nvidia-smi did not tell the processes within {CALL_TIMEOUT_S} s; it is not asked again",
+                    )
+                )
                 return
             exit_status, stdout, stderr = reply
             answer = read_compute_apps(stdout, stderr, exit_status)

@@ -108,7 +108,7 @@ class LogWatch:
             async with self._node.stream(run.command) as stream:
                 while chunk := await stream.read():
                     await self._take(follower.took(chunk))
-                    if follower.next_run().step is not Step.FOLLOW:
+                    if not follower.streaming:
                         return
                 await self._take(follower.ended(stream.exit_status))
         except ChannelError as error:

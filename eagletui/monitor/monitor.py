@@ -31,6 +31,8 @@ LOOK_AGAIN_S = 15.0
 """All of /proc, when nothing suggests that something changed."""
 LOOK_STARTING_S = 2.0
 """While a launch is under way its children appear and rename themselves; and without a server one may be started any time."""
+YOUNG_S = 60.0
+"""A small model is ready before its last children have appeared."""
 PING_EVERY_S = 2.0
 LATENCIES = 60
 BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -175,7 +177,10 @@ class NodeMonitor:
             except EagletuiError as error:
                 self._note(what, f"{what}: {error}")
             except Exception as error:  # noqa: BLE001 - the one place: a bug in one watch must not end the others, nor go unseen
-                self._note(what, f"{what}: stopped by an error of eagletui itself ({type(error).__name__}: {error}); it is started again")
+                self._note(
+                    what,
+                    f"{what}: stopped by an error of eagletui itself ({type(error).__name__}: {error}); it is started again",
+                )
             else:
                 self._note(what, None)
                 return
@@ -215,8 +220,8 @@ class NodeMonitor:
             poller = Poller(stream)
             reading = asyncio.create_task(poller.read_answers())
             try:
+                await poller.all()  # before the table is read: whoever comes after that is new to it
                 await self._discover()
-                await poller.all()
                 await self._tick_for_ever(poller, reading)
             finally:
                 reading.cancel()
@@ -250,9 +255,10 @@ class NodeMonitor:
                 await self._discover()
 
     def _look_every_s(self, now: float) -> float:
-        if self._watch is None:
+        watch = self._watch
+        if watch is None or watch.started is None or now - watch.started < YOUNG_S:
             return LOOK_STARTING_S
-        return LOOK_AGAIN_S if self._watch.verdict(now).state is State.READY else LOOK_STARTING_S
+        return LOOK_AGAIN_S if watch.verdict(now).state is State.READY else LOOK_STARTING_S
 
     async def _discover(self) -> None:
         try:
@@ -314,7 +320,12 @@ class NodeMonitor:
             watch.found(server)
             self._family.found(server)
             return
-        if watch is not None and watch.launcher_alive is not False and self._wanted is None and _still_there(watch.server, servers):
+        if (
+            watch is not None
+            and watch.launcher_alive is not False
+            and self._wanted is None
+            and _still_there(watch.server, servers)
+        ):
             return
         started = None if server.age_s is None else time.monotonic() - server.age_s
         self._watch = ServerWatch(self._node, server, started=started, skew_s=self._skew_s(), on_change=self._mark)
@@ -329,7 +340,10 @@ class NodeMonitor:
         if self._watch is not None:
             return self._watch.verdict(now)
         if not self._discovered:
-            return absent(f"connecting to {self._node.name}" if self._link.state == "connecting" else "looking for servers", "looking")
+            return absent(
+                f"connecting to {self._node.name}" if self._link.state == "connecting" else "looking for servers",
+                "looking",
+            )
         if self._port is not None and self._inventory.servers:
             ports = ", ".join(str(s.port) for s in self._inventory.servers)
             return absent(f"no server on port {self._port}; there is one on {ports}")

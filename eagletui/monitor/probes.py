@@ -63,13 +63,18 @@ class Prober:
     def __init__(self, node: Node, host: str, port: int) -> None:
         shown = f"[{host}]" if ":" in host else host
         self._client = httpx.AsyncClient(
-            transport=node.http_transport(), base_url=f"http://{shown}:{port}", trust_env=False, headers={"user-agent": "eagletui"}
+            transport=node.http_transport(),
+            base_url=f"http://{shown}:{port}",
+            trust_env=False,
+            headers={"user-agent": "eagletui"},
         )
 
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.aclose()
 
     async def get(self, path: str, timeout_s: float) -> Answer:

@@ -144,7 +144,9 @@ class ServerWatch:
             self._probe.clear()
             asked = time.monotonic()
             self._take_health(await prober.get(self.engine.health_path, HEALTH_TIMEOUT_S), time.monotonic())
-            pause = health_interval_s(ready=self._was_ready, last_status=self.health.status) - (time.monotonic() - asked)
+            pause = health_interval_s(ready=self._was_ready, last_status=self.health.status) - (
+                time.monotonic() - asked
+            )
             try:
                 async with asyncio.timeout(max(0.0, pause)):
                     await self._probe.wait()
@@ -181,7 +183,9 @@ class ServerWatch:
         if sample.running is not None:
             self._running = (now, sample.running)
             if not sample.running:
-                sample = sample._replace(gen_tok_s=None, accept_len=None)  # the gauges keep the last busy moment's figures
+                sample = sample._replace(
+                    gen_tok_s=None, accept_len=None
+                )  # the gauges keep the last busy moment's figures
         self._batch(sample, now)
 
 

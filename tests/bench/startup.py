@@ -58,7 +58,9 @@ class Terminal:
         self._tmux("new-session", "-d", "-s", "b", "-x", "160", "-y", "48", line)
 
     def _tmux(self, *argv: str) -> str:
-        return subprocess.run(["tmux", "-S", self.socket, *argv], check=False, capture_output=True, text=True, timeout=20).stdout
+        return subprocess.run(
+            ["tmux", "-S", self.socket, *argv], check=False, capture_output=True, text=True, timeout=20
+        ).stdout
 
     def until(self, *texts: str, limit_s: float = 20.0) -> float | None:
         while time.perf_counter() - self.began < limit_s:
@@ -116,7 +118,9 @@ def main() -> int:
             empty = first_paint(f"{python} {script}", "empty app painted")
         painted = first_paint(f"{eagletui} connect demo", "Startup", "Throughput")
         full = first_paint(f"{eagletui} connect demo", "8 × ", "TP0", "alive", rounds=3)
-        row("P2 first paint", None if painted is None or empty is None else painted / empty, "x an empty Textual app", 2)
+        row(
+            "P2 first paint", None if painted is None or empty is None else painted / empty, "x an empty Textual app", 2
+        )
         row("P2 all panes with data", full, "s", 2)
     else:
         rows.append(("P2", "not measured: tmux is missing", "", True))
@@ -124,7 +128,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         env = gpu_stand_in(Path(folder))
         call = median_s(command("nvidia-smi", "--query-gpu=index", env=env))
-        row("P3 status local --json", median_s(command(eagletui, "status", "local", "--json", env=env)) - call, "s beyond one nvidia-smi", 0.6)
+        row(
+            "P3 status local --json",
+            median_s(command(eagletui, "status", "local", "--json", env=env)) - call,
+            "s beyond one nvidia-smi",
+            0.6,
+        )
 
     width = max(len(name) for name, *_ in rows)
     for name, figure, budget, met in rows:

@@ -1,0 +1,143 @@
+"""The monitor against real processes of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from eagletui.monitor.monitor import NodeMonitor
+from eagletui.monitor.snapshot import Snapshot
+from eagletui.nodes.local import LocalNode
+from eagletui.servers.model import State
+from tests.engine import CANARY, running_engine
+from tests.requires import require
+
+
+@asynccontextmanager
+async def watching(port: int | None = None) -> AsyncIterator[NodeMonitor]:
+    require("procfs")
+    monitor = NodeMonitor(LocalNode(), port=port)
+    task = asyncio.create_task(monitor.run())
+    try:
+        yield monitor
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await monitor.aclose()
+
+
+async def until(monitor: NodeMonitor, what: Callable[[Snapshot], bool], seconds: float = 15.0) -> Snapshot:
+    end = time.monotonic() + seconds
+    while not what(snapshot := monitor.snapshot()):
+        if time.monotonic() > end:
+            pytest.fail(f"not within {seconds} s; last: {snapshot.verdict} {snapshot.startup} {snapshot.notes}")
+        await asyncio.sleep(0.05)
+    return snapshot
+
+
+async def test_a_start_is_followed_from_loading_to_ready(tmp_path: Path) -> None:
+    with running_engine(tmp_path, pace_s=0.2) as engine:
+        async with watching(engine.port) as monitor:
+            loading = await until(monitor, lambda s: s.startup.progress is not None and s.startup.progress.done >= 3)
+            assert loading.verdict.state is State.STARTING
+            assert loading.startup.phase == "weights"
+            assert loading.health.status != 200
+            ready = await until(
+                monitor, lambda s: s.verdict.state is State.READY and s.throughput.gen_tok_s is not None
+            )
+            assert ready.health.status == 200
+            assert (ready.family_alive, ready.family_total) == (4, 4)
+            assert ready.throughput.gen_tok_s is not None
+            assert 80 <= ready.throughput.gen_tok_s <= 85
+            assert ready.throughput.accept_len == pytest.approx(2.15, abs=0.06)
+            assert ready.server is not None
+            assert ready.server.log.path == str(engine.log)
+            done = {p.name: p.seconds for p in ready.startup.phases if p.status == "done"}
+            assert done["weights"] == pytest.approx(0.54)
+
+
+async def test_a_dead_rank_is_told_while_the_port_stays_open(tmp_path: Path) -> None:
+    with running_engine(tmp_path) as engine:
+        async with watching(engine.port) as monitor:
+            await until(monitor, lambda s: s.verdict.state is State.READY and s.family_total == 4)
+            os.kill(engine.children()["sglang::scheduler_TP1"], signal.SIGKILL)
+            died = time.monotonic()
+            snapshot = await until(monitor, lambda s: s.verdict.state is State.CRASHED, 5)
+            assert snapshot.verdict.reason.code == "rank-missing"
+            assert "TP1" in snapshot.verdict.reason.text
+            assert time.monotonic() - died < 4
+
+
+async def test_a_dead_launcher_is_a_crash_and_its_log_stays(tmp_path: Path) -> None:
+    with running_engine(tmp_path) as engine:
+        async with watching(engine.port) as monitor:
+            await until(monitor, lambda s: s.verdict.state is State.READY and s.family_total == 4)
+            os.kill(engine.pid, signal.SIGKILL)
+            engine.process.wait(5)
+            snapshot = await until(monitor, lambda s: s.verdict.state is State.CRASHED, 5)
+            assert snapshot.verdict.reason.code == "died"
+            assert snapshot.server is not None
+            assert len(snapshot.log.store) > 10
+
+
+async def test_a_server_that_begins_later_is_found(tmp_path: Path) -> None:
+    require("procfs")
+    from tests.sshd import free_port
+
+    async with watching(free_port()) as monitor:
+        empty = await until(monitor, lambda s: s.discovered)
+        assert empty.server is None
+        assert empty.verdict.state is State.ABSENT
+    async with watching() as monitor:
+        await until(monitor, lambda s: s.discovered)
+        with running_engine(tmp_path, pace_s=0.2) as engine:
+            found = await until(monitor, lambda s: s.server is not None and s.server.port == engine.port, 8)
+            assert found.verdict.state is State.STARTING
+
+
+async def test_secrets_do_not_reach_the_screen(tmp_path: Path) -> None:
+    with running_engine(tmp_path) as engine:
+        engine.wait_for("server_args=")
+        assert CANARY in engine.log.read_text()
+        async with watching(engine.port) as monitor:
+            snapshot = await until(monitor, lambda s: len(s.log.store) > 5)
+            store = snapshot.log.store
+            lines = [store.line(n) for n in range(store.first, store.end)]
+            assert any(line is not None and "server_args=" in line.text for line in lines)
+            assert not [line for line in lines if line is not None and CANARY in line.text]
+
+
+async def test_old_figures_are_not_shown_as_current(tmp_path: Path) -> None:
+    """A server that spoke an hour ago: its last rate is an hour old, not now's."""
+    with running_engine(tmp_path, pace_s=30) as engine:
+        engine.wait_for("Load weight begin")
+        hour = time.time() - 3600
+        stamp = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(hour))
+        with engine.log.open("a") as log:
+            log.write(
+                f"\n[{stamp} TP0] Decode batch, #running-req: 1, #token: 9, token usage: 0.00, gen throughput (token/s): 55.50, #queue-req: 0\n"
+            )
+        os.utime(engine.log, (hour, hour))
+        async with watching(engine.port) as monitor:
+            snapshot = await until(monitor, lambda s: s.throughput.gen_tok_s == 55.5)
+            assert snapshot.throughput.at is not None
+            assert snapshot.at - snapshot.throughput.at == pytest.approx(3600, abs=5)
+            assert snapshot.throughput.stale
+
+
+async def test_changes_are_published_at_most_ten_times_a_second(tmp_path: Path) -> None:
+    with running_engine(tmp_path) as engine:
+        async with watching(engine.port) as monitor:
+            told: list[float] = []
+            monitor.on_change = lambda: told.append(time.monotonic())
+            await until(monitor, lambda s: s.verdict.state is State.READY)
+            gaps = [b - a for a, b in zip(told, told[1:], strict=False)]
+            assert told
+            assert min(gaps) >= 0.09
