@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 from eagletui.shell.script import Command, MarkStripper, wire
@@ -16,6 +17,14 @@ LOGIN_SHELLS = ("sh", "bash", "dash", "fish", "tcsh", "busybox", "bash-as-sh")
 _AS_SH = {"busybox": "busybox", "bash-as-sh": "bash"}
 
 
+@cache
+def applets(busybox: str) -> tuple[str, ...]:
+    """Every program that this busybox is, but `head`: its `head -c N` takes more than N bytes off a pipe, which the
+    wire cannot bear."""
+    listed = subprocess.run([busybox, "--list"], capture_output=True, text=True, timeout=10, check=True)
+    return tuple(name for name in listed.stdout.split() if name not in {"busybox", "[", "head"})
+
+
 def login(shell: str, folder: Path) -> tuple[list[str], dict[str, str]]:
     """How sshd would start this login shell with a command line, and the environment it gets."""
     path = require(_AS_SH.get(shell, shell))
@@ -23,10 +32,11 @@ def login(shell: str, folder: Path) -> tuple[list[str], dict[str, str]]:
     if shell not in _AS_SH:
         return [path, "-c"], environment
     programs = folder / f"{shell}-bin"
-    programs.mkdir(exist_ok=True)
+    if not programs.exists():
+        programs.mkdir()
+        for name in applets(path) if shell == "busybox" else ("sh",):
+            (programs / name).symlink_to(path)
     link = programs / "sh"
-    if not link.exists():
-        link.symlink_to(path)
     return [str(link), "-c"], environment | {"PATH": f"{programs}{os.pathsep}{environment['PATH']}"}
 
 

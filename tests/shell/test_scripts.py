@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -89,8 +90,8 @@ def wait_for(reader: Reading, enough: Callable[[bytes], object], seconds: float 
 
 
 def test_the_process_table(shell: str, tmp_path: Path, victim: subprocess.Popen[bytes]) -> None:
-    status, output, errors = run(ask_processes(), tmp_path, shell)
-    assert (status, errors) == (0, b"")
+    status, output, _ = run(ask_processes(), tmp_path, shell)  # a process that ends meanwhile may be told on stderr
+    assert status == 0
     table = parse_processes(output)
     rows = {row.stat.pid: row for row in table.rows}
     assert table.boot_id == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -268,6 +269,9 @@ def test_finding_the_last_launch(shell: str, tmp_path: Path) -> None:
     text = b"noise\nserver_args=one\n" + b"x" * 5000 + b"\n\x00[t] server_args=two\nmore\n"
     path.write_bytes(text)
     whole = parse_launch_offset(run(find_launch(str(path), 1 << 20), tmp_path, shell)[1])
+    if shell == "busybox":  # its grep tells no offsets, so nothing is found: the arguments are then read elsewhere
+        assert whole is None
+        return
     assert whole == text.rfind(b"server_args=two")
     near = parse_launch_offset(run(find_launch(str(path), 100), tmp_path, shell)[1])
     assert near == whole
@@ -308,7 +312,7 @@ def test_a_tool_has_a_deadline_and_may_be_missing(shell: str, tmp_path: Path) ->
     began = time.monotonic()
     status, _, _ = run(Command(RUN_TOOL, ("1", "sleep", "8")), tmp_path, shell)
     assert time.monotonic() - began < 6
-    assert status in {124, 143}  # busybox says 143
+    assert status in {124, -signal.SIGTERM}  # busybox's timeout lets the tool's own end show
     status, output, errors = run(
         Command(RUN_TOOL, ("5", "sh", "-c", "echo out; echo err >&2; exit 7")), tmp_path, shell
     )
