@@ -2,10 +2,9 @@
 matter. Pure tables.
 
 Launchers are recognised by whole arguments, never by a part of the text of a command line: an editor, a pager or a
-shell
-whose arguments mention an engine is none. Titles: setproctitle names of SGLang 0.5 and vLLM 0.1x; the kernel's comm is
-the
-title cut to 15 bytes. Flags: the arguments' own syntax (`--x v`, `--x=v`, later ones win, `_` may stand for `-`).
+shell whose arguments mention an engine is none. Titles: setproctitle names of SGLang 0.5 and vLLM 0.1x; the kernel's
+comm is the title cut to 15 bytes. Flags: the arguments' own syntax (`--x v`, `--x=v`, later ones win, `_` may stand
+for `-`).
 """
 
 from __future__ import annotations
@@ -91,8 +90,7 @@ def _script(rest: Sequence[str]) -> Launch | None:
 
 
 def _python(argv: Sequence[str]) -> Launch | None:
-    """The interpreter's own options first: letters may be joined ("-um"), -W and -X take a value, -m and -c end
-    them."""
+    """The interpreter's own options first: letters may be joined ("-um"), -W and -X take a value, -m and -c end all."""
     at = 1
     while at < len(argv):
         word = argv[at]

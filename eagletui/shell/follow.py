@@ -19,8 +19,8 @@ NO_FILE, NOT_READABLE, NOT_REGULAR = 3, 4, 5
 
 @dataclass(frozen=True, slots=True)
 class FileHead:
-    """Which file it is: `size` in bytes and `mtime` in epoch seconds when it was opened; `start` is the 0-based offset
-    of the bytes that follow."""
+    """Which file it is: `size` in bytes and `mtime` in epoch seconds when it was opened; `start` is the 0-based
+    offset of the bytes that follow."""
 
     device: str | None
     inode: int | None

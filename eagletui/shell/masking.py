@@ -2,10 +2,8 @@
 nothing.
 
 A secret is known by its name (`--api-key V`, `HF_TOKEN=V`, `'api_key': 'V'`) or by its looks (hf_…, sk-…, a bearer
-header,
-a password in an address). Names are judged by their words, so `tokenizer` and `max_total_tokens` are none. Most lines
-hold
-no hint at all, and a few substring searches find that out before any pattern is tried.
+header, a password in an address). Names are judged by their words, so `tokenizer` and `max_total_tokens` are none.
+Most lines hold no hint at all, and a few substring searches find that out before any pattern is tried.
 """
 
 from __future__ import annotations

@@ -24,8 +24,7 @@ _ARGV_PATH = re.compile(rb"\A/proc/(\d{1,10})/cmdline\Z")
 class StatRow:
     """One /proc/PID/stat.
 
-    `started` is field 22 (ticks since boot), `cpu_ticks` user and system time together. `comm` is cut by the
-    kernel.
+    `started` is field 22 (ticks since boot), `cpu_ticks` user and system time together. `comm` is cut by the kernel.
     """
 
     pid: int
