@@ -10,6 +10,8 @@ from eagletui.demo import smi
 from eagletui.demo.processes import CLK_TCK, LOG_DEVICE, LOG_INODE, UID, USERS, Proc
 from eagletui.demo.world import World
 
+_OFFSET: Final = re.compile(rb"[-+]?[0-9]+")
+
 
 class Answer(NamedTuple):
     """A script that ran to its end."""
@@ -53,7 +55,7 @@ def details(world: World, args: Sequence[bytes], now: float) -> Answer:
     lines: list[str] = []
     uids: list[int] = []
     for word in args:
-        proc = table.get(int(word)) if word.isdigit() else None
+        proc = table.get(int(word)) if re.fullmatch(rb"[0-9]+", word) else None
         if proc is None:
             continue
         lines += _details_of(world, proc, now)
@@ -76,36 +78,45 @@ def _details_of(world: World, proc: Proc, now: float) -> list[str]:
     return lines + [f"sock {inode}" for inode in world.sockets(proc, now)]
 
 
-def file_head(world: World, path: bytes, start: int) -> Answer:
-    """The first line of a script that reads a file, or why it cannot."""
+def file_head(world: World, path: bytes, *offsets: bytes, start: int = 0) -> Answer:
+    """The first line of a script that reads a file, or why it cannot. `offsets`: what must be numbers."""
+    if not all(_OFFSET.fullmatch(offset) for offset in offsets):
+        return refused("not a number", 2)
     file = world.file(_text(path))
+    if file is None and world.is_other(_text(path)):
+        return refused("not a regular file", 5)
     if file is None:
-        if world.is_other(_text(path)):
-            return refused("not a regular file", 5)
         return refused("no such file", 3)
     head = f"file {LOG_DEVICE} {LOG_INODE} {file.size} {int(world.engine.written_at)} {start}\n"
     return Answer(head.encode())
 
 
-def follow_start(world: World, args: Sequence[bytes]) -> int:
-    """The offset at which `follow` begins: "+N" counts from 1, "-N" are the last N bytes."""
-    file = world.file(_text(args[0])) if args else None
-    word = _text(args[1]) if len(args) > 1 else "+1"
-    number = int(word[1:] or "0") if re.fullmatch(r"[+-]?\d+", word) else 1
-    if word.startswith("-"):
-        return max(0, (file.size if file is not None else 0) - number)
-    return max(0, int(word) - 1) if word.isdigit() else max(0, number - 1)
+def _argument(args: Sequence[bytes], index: int) -> bytes:
+    """As the shell has it: one that is not there is empty."""
+    return args[index] if index < len(args) else b""
+
+
+def follow(world: World, args: Sequence[bytes]) -> tuple[Answer, int]:
+    """How `follow` begins: its head (or its refusal), and the offset at which the bytes begin."""
+    path, word = _argument(args, 0), _argument(args, 1)
+    answer = file_head(world, path, word)
+    if answer.status:
+        return answer, 0
+    size, number = world.engine.log.size, int(word.lstrip(b"+-"))
+    start = max(0, size - number if word.startswith(b"-") else number - 1)
+    return file_head(world, path, word, start=start), start
 
 
 def read_range(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
     """At most LENGTH bytes from OFFSET."""
-    path, offset, length = args[0], int(args[1]), int(args[2])
-    answer = file_head(world, path, offset)
+    path, word, length = (_argument(args, n) for n in range(3))
+    answer = file_head(world, path, word, length)
     file = world.file(_text(path))
-    if file is None:
+    if answer.status or file is None:
         return answer
-    parts, at = [answer.stdout], offset
-    while at < offset + length and (piece := file.read(at, offset + length - at)):
+    start = at = int(word)
+    parts = [file_head(world, path, start=start).stdout]
+    while piece := file.read(at, start + int(length) - at):
         parts.append(piece)
         at += len(piece)
     return Answer(b"".join(parts))
@@ -113,10 +124,12 @@ def read_range(world: World, args: Sequence[bytes], now: float) -> Answer:  # no
 
 def launch_offset(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
     """Where the last launch in a log begins."""
-    file = world.file(_text(args[0]))
-    if file is None:
-        return file_head(world, args[0], 0)
-    found = file.rfind(b"server_args=", int(args[1]))
+    path, limit = _argument(args, 0), _argument(args, 1)
+    answer = file_head(world, path, limit)
+    file = world.file(_text(path))
+    if answer.status or file is None:
+        return answer
+    found = file.rfind(b"server_args=", int(limit))
     return Answer(b"" if found is None else b"%d\n" % found)
 
 
@@ -147,15 +160,12 @@ ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {
 
 
 def answer(world: World, name: str, args: Sequence[bytes], now: float) -> Answer:
-    """Run a script that ends. An unknown name, or arguments that it cannot take, is a sentence and a status."""
+    """Run a script that ends. An unknown name is a sentence and the status 127."""
     script = ANSWERS.get(name)
     if script is None:
         return refused(f"{name}: this simulated node has no such script", 127)
     world.advance(now)
-    try:
-        return script(world, args, now)
-    except (IndexError, ValueError):
-        return refused(f"{name}: the arguments do not fit", 2)
+    return script(world, args, now)
 
 
 class Poll:
@@ -174,7 +184,7 @@ class Poll:
         out = b""
         if verb == b"family":
             table = {proc.pid: proc for proc in self._world.processes(now, self._own)}
-            pids = [int(word) for word in rest.split() if word.isdigit()]
+            pids = [int(word) for word in rest.split() if re.fullmatch(rb"[0-9]{1,9}", word)]
             out = b"".join(self._stat(seq, table[pid], now) for pid in pids if pid in table)
         elif verb == b"all":
             table = {proc.pid: proc for proc in self._world.processes(now, self._own)}

@@ -52,6 +52,7 @@ class HttpLink:
         self._now = now
         self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=READ_SIZE)
         self._port = engine.load.free_port()
+        self._bodiless = False
 
     async def run(self) -> None:
         """Answer requests until the client is done or talks nonsense. Raises what the reader and writer raise."""
@@ -107,20 +108,21 @@ class HttpLink:
 
     async def _whole(self, status: int, kind: str, body: bytes) -> None:
         events: list[h11.Event] = [self._head(status, kind, len(body))]
-        if body:
+        if body and not self._bodiless:
             events.append(h11.Data(data=body))
         await self._send(*events, h11.EndOfMessage())
 
     async def _answer(self, head: h11.Request, body: bytes) -> None:
         method, target = head.method.decode(), head.target.decode("latin-1")
         path = target.partition("?")[0]
+        self._bodiless = method == "HEAD"
         engine = self._engine
         engine.advance(self._now())
         if path in GENERATING and method == "POST":
             await self._generate(path, body)
             return
         kind, status, out = JSON, 200, b""
-        if method not in {"GET", "HEAD"} or path in GENERATING:
+        if method != "GET" or path in GENERATING:
             status, out = 405, b'{"detail":"Method Not Allowed"}'
         elif path in {"/health", "/health_generate"}:
             kind, status = "", await self._health()

@@ -25,6 +25,8 @@ COMMAND_LINE: Final = re.compile(r"exec sh -c 'eval \"\$\(head -c (\d{1,7})\)\"'
 ARGUMENT_LIMIT: Final = 4096
 LOOK_S: Final = 0.1
 """How often a followed file is looked at; `tail -f` on a real node is told by the kernel, or looks every 0.2 s."""
+IDLE_S: Final = 60.0
+"""How often a program that ended by itself is looked at again: there is nothing to see, its stdin is waited for."""
 READ_SIZE: Final = 1 << 16
 POLL_LINE_LIMIT: Final = 1 << 20
 LINK_ERRORS: Final = (asyncssh.Error, OSError, asyncssh.BreakReceived, asyncssh.SignalReceived)
@@ -136,14 +138,12 @@ class DemoServer:
 
     async def _follow(self, process: Process, args: list[bytes]) -> None:
         self.world.advance(self.now())
-        start = answers.follow_start(self.world, args)
-        head = answers.file_head(self.world, args[0] if args else b"", start)
-        file = self.world.file(args[0].decode("utf-8", "replace")) if args else None
-        if file is None:
+        head, at = answers.follow(self.world, args)
+        file = self.world.engine.log
+        if head.status:
             await _finish(process, head)
             return
         process.stdout.write(head.stdout)
-        at = start
 
         async def grow() -> None:
             nonlocal at
@@ -157,36 +157,27 @@ class DemoServer:
         process.exit(0)
 
     async def _loop_tool(self, process: Process, args: list[bytes]) -> None:
-        every = (
-            smi.loop_seconds([a.decode("utf-8", "replace") for a in args[1:]]) if args[:1] == [b"nvidia-smi"] else None
-        )
+        if args[:1] != [b"nvidia-smi"]:
+            await _finish(process, answers.tool(self.world, args, self.now()))
+            return
+        every = smi.loop_seconds([argument.decode("utf-8", "replace") for argument in args[1:]])
+        ended = False
 
-        async def round_() -> None:
+        async def once() -> None:
+            nonlocal ended
+            if ended:
+                return
             self.world.advance(self.now())
             answer = answers.tool(self.world, args, self.now())
             process.stdout.write(answer.stdout)
             process.stderr.write(answer.stderr)
+            if every is None or answer.status:
+                ended = True
+                process.stdout.write(b"@eagletui ended %d@\n" % answer.status)
             await process.stdout.drain()
-            if answer.status:
-                raise _EndedError(answer.status)
 
-        try:
-            await _until_stdin_ends(process, round_, every)
-        except _EndedError as ended:
-            # The real script goes on reading stdin after its program ended; a program that is not there ends it.
-            if ended.status == 127:
-                process.exit(127)
-                return
-            await _until_stdin_ends(process, None, None)
+        await _until_stdin_ends(process, once, every or IDLE_S)
         process.exit(0)
-
-
-class _EndedError(Exception):
-    """The repeated program ended with a status."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
 
 
 class _Server(asyncssh.SSHServer):
@@ -246,15 +237,12 @@ async def _stdin_ends(process: Process) -> None:
         pass
 
 
-async def _until_stdin_ends(process: Process, step: Callable[[], Awaitable[None]] | None, every: float | None) -> None:
-    """`step` now and then every so many seconds (None: once), until stdin ends."""
+async def _until_stdin_ends(process: Process, step: Callable[[], Awaitable[None]], every: float) -> None:
+    """`step` now and then every so many seconds, until stdin ends."""
     ended = asyncio.ensure_future(_stdin_ends(process))
     try:
         while not ended.done():
-            if step is not None:
-                await step()
-            if every is None:
-                step = None
+            await step()
             await asyncio.wait({ended}, timeout=every)
     finally:
         ended.cancel()
