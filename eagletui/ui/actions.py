@@ -33,7 +33,7 @@ class Action:
         return self.id.replace("-", "_").replace(".", "_") if self.available else f"not_yet('{self.id}')"
 
 
-def _later(id: str, key: str, label: str, help: str, group: str = "Server") -> Action:  # noqa: A002 - the fields' names
+def _later(id: str, key: str, label: str, help: str, group: str = "Server") -> Action:  # noqa: A002 - the word of the interface
     return Action(id, key, label, help, group, available=False)
 
 
@@ -43,7 +43,14 @@ ACTIONS: tuple[Action, ...] = (
     Action("pane.gpus", "3", "GPUs", "Go to the GPU pane", "Panes"),
     Action("pane.throughput", "4", "throughput", "Go to the throughput pane", "Panes"),
     Action("pane.log", "5", "log", "Go to the log", "Panes"),
-    Action("pane.maximise", "m", "maximise", "Give the whole screen to this pane, or back (also: double click)", "Panes", footer=True),
+    Action(
+        "pane.maximise",
+        "m",
+        "maximise",
+        "Give the whole screen to this pane, or back (also: double click)",
+        "Panes",
+        footer=True,
+    ),
     Action("pane.restore", "esc", "all panes", "Back to all panes", "Panes", keys="escape"),
     Action("log.up", "↑", "up", "Scroll up a line; the log pauses", "Log", keys="up"),
     Action("log.down", "↓", "down", "Scroll down a line", "Log", keys="down"),
@@ -53,7 +60,9 @@ ACTIONS: tuple[Action, ...] = (
     Action("log.right", "→", "right", "Scroll the lines right", "Log", keys="right"),
     Action("log.top", "g", "top", "To the oldest line", "Log", keys="g,home", footer=True),
     Action("log.follow", "G", "follow", "To the newest line, and follow", "Log", keys="G,end", footer=True),
-    Action("log.pause", "space", "pause", "Hold the log where it is, or follow again", "Log", keys="space", footer=True),
+    Action(
+        "log.pause", "space", "pause", "Hold the log where it is, or follow again", "Log", keys="space", footer=True
+    ),
     _later("log.search", "/", "search", "Search the log", "Log"),
     _later("log.search-next", "n", "next hit", "Next hit of the search", "Log"),
     _later("log.search-previous", "N", "previous hit", "Previous hit of the search", "Log"),
@@ -86,12 +95,13 @@ ACTIONS: tuple[Action, ...] = (
 BY_ID: dict[str, Action] = {action.id: action for action in ACTIONS}
 
 
-def bindings() -> list[Binding]:
+def bindings() -> list[Binding | tuple[str, str] | tuple[str, str, str]]:
     """A binding for each action, its id being the action's, so that a keymap can change it."""
     from textual.binding import Binding
 
     return [
-        Binding(a.keys or a.key, a.method, a.label, show=False, id=a.id, tooltip=a.help, priority=a.id in ("app.palette",)) for a in ACTIONS
+        Binding(a.keys or a.key, a.method, a.label, show=False, id=a.id, tooltip=a.help, priority=a.id == "app.palette")
+        for a in ACTIONS
     ]
 
 

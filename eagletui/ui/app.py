@@ -48,7 +48,7 @@ class EagleApp(App[None]):
         self._main = MainScreen(node_name)
         self._ticker: Timer | None = None
         self._asked_for_server = False
-        self._closed = False
+        self._source_closed = False
 
     # --- start and end
 
@@ -96,8 +96,8 @@ class EagleApp(App[None]):
     async def on_unmount(self) -> None:
         """Close the link, whichever way the screen ends."""
         self._source.on_change = None
-        if not self._closed:
-            self._closed = True
+        if not self._source_closed:
+            self._source_closed = True
             await self._source.aclose()
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:

@@ -21,7 +21,9 @@ class ActionProvider(Provider):
         """What can be done, before a word is typed."""
         for text, action in self._commands():
             if action.available:
-                yield DiscoveryHit(text, partial(self.app.run_action, action.method), text=text, help=f"key {action.key}")
+                yield DiscoveryHit(
+                    text, partial(self.app.run_action, action.method), text=text, help=f"key {action.key}"
+                )
 
     async def search(self, query: str) -> Hits:
         """Fuzzy over help and label."""
@@ -29,4 +31,10 @@ class ActionProvider(Provider):
         for text, action in self._commands():
             score = max(matcher.match(text), matcher.match(action.label))
             if score > 0:
-                yield Hit(score, matcher.highlight(text), partial(self.app.run_action, action.method), text=text, help=f"key {action.key}")
+                yield Hit(
+                    score,
+                    matcher.highlight(text),
+                    partial(self.app.run_action, action.method),
+                    text=text,
+                    help=f"key {action.key}",
+                )

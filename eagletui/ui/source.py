@@ -27,7 +27,7 @@ class Source(Protocol):
     async def aclose(self) -> None:
         """End the watch and close the link. The server goes on."""
 
-    def select_server(self, id: str) -> None:  # noqa: A002 - the word of the snapshot
+    def select_server(self, id: str) -> None:  # noqa: A002 - the word of the interface
         """Show another server of the node."""
 
     def probe_now(self) -> None:

@@ -100,7 +100,11 @@ def read_theme(path: Path) -> Theme:
     for role, color in colors.items():
         _check_color(role, color)
     return Theme(
-        name, _words(data.get("description")), bool(data.get("dark", True)), bool(data.get("ansi", False)), {**BUILT_IN, **colors}
+        name,
+        _words(data.get("description")),
+        bool(data.get("dark", True)),
+        bool(data.get("ansi", False)),
+        {**BUILT_IN, **colors},
     )
 
 
@@ -122,6 +126,9 @@ def variables(theme: Theme) -> dict[str, str]:
     c = theme.colors
     ours = {f"eagle-{role}": color for role, color in c.items()}
     return ours | {
+        "eagle-veil": "ansi_default" if theme.ansi else f"{c['background']} 55%",  # over the screen, under a dialog
+        "ansi-background": "ansi_black" if theme.dark else "ansi_white",
+        "ansi-foreground": "ansi_white" if theme.dark else "ansi_black",
         "border": c["focus"],
         "border-blurred": c["border"],
         "block-cursor-background": c["selection"],

@@ -30,14 +30,18 @@ def _for_rsvg(svg: str) -> str:
         return f'x="{x:.1f}" y="{found[2]}" textLength="{max(length, 0):.1f}"{found[4]}>'
 
     svg = _BRAILLE.sub(_each_cell, _TEXT.sub(move, svg))
-    return svg.replace("font-size: 20px", "font-size: 20.27px")  # DejaVu's advance, so that it fills a cell as Fira Code does
+    return svg.replace(
+        "font-size: 20px", "font-size: 20.27px"
+    )  # DejaVu's advance, so that it fills a cell as Fira Code does
 
 
 def _each_cell(found: re.Match[str]) -> str:
     """The fallback font's braille has another width than a cell: a text for each."""
     x = float(found[2])
     cells = found[4].replace("&#160;", " ")
-    return "".join(f'<text{found[1]}x="{x + i * _CELL:.1f}"{found[3]}>{c}</text>' for i, c in enumerate(cells) if c != " ")
+    return "".join(
+        f'<text{found[1]}x="{x + i * _CELL:.1f}"{found[3]}>{c}</text>' for i, c in enumerate(cells) if c != " "
+    )
 
 
 async def draw(folder: Path, scene: str, size: tuple[int, int], theme: str, keys: list[str]) -> Path:
@@ -56,7 +60,9 @@ async def draw(folder: Path, scene: str, size: tuple[int, int], theme: str, keys
     # Textual's pictures ask for Fira Code from the web; here the system's monospace is what there is.
     path.write_text(_for_rsvg(svg.replace("Fira Code", "DejaVu Sans Mono")), encoding="utf-8")
     if shutil.which("rsvg-convert"):
-        subprocess.run(["rsvg-convert", "-w", str(size[0] * 10), "-o", str(path.with_suffix(".png")), str(path)], check=True)
+        subprocess.run(
+            ["rsvg-convert", "-w", str(size[0] * 10), "-o", str(path.with_suffix(".png")), str(path)], check=True
+        )
         return path.with_suffix(".png")
     return path
 

@@ -42,7 +42,7 @@ class FakeSource:
     async def aclose(self) -> None:
         self.closed += 1
 
-    def select_server(self, id: str) -> None:  # noqa: A002 - the protocol's name
+    def select_server(self, id: str) -> None:  # noqa: A002 - the word of the interface
         self.selected.append(id)
 
     def probe_now(self) -> None:
@@ -60,7 +60,11 @@ def process(pid: int, ppid: int = 1, uid: int = 1000) -> Process:
 
 
 def make_server(
-    name: str = "/shared/models/Kimi-K2.5-INT4", port: int = 30_000, pid: int = 41_822, engine: str = "sglang", members: int = 8
+    name: str = "/shared/models/Kimi-K2.5-INT4",
+    port: int = 30_000,
+    pid: int = 41_822,
+    engine: str = "sglang",
+    members: int = 8,
 ) -> Server:
     family = tuple(Member(process(pid + 1 + i, pid), "scheduler", f"TP{i}") for i in range(members))
     return Server(
@@ -72,7 +76,7 @@ def make_server(
 
 def inventory(*servers: Server) -> Inventory:
     others = Process(9001, 1, 9001, 9001, "S", "python3", 77, uid=1001)
-    processes = tuple(m.process for s in servers for m in s.family) + (others,)
+    processes = (*tuple(m.process for s in servers for m in s.family), others)
     return Inventory(servers=servers, processes=processes, users=((1000, "lmsys"), (1001, "alice")))
 
 
@@ -82,12 +86,22 @@ def gpu(index: int, util: int = 91, used: float = 132.0, temp: int | None = None
     power = 640.0 + 7 * index if util > 50 else 118.0 + index
     uuid = f"GPU-{index}"
     processes = (GpuProcess(pid, "python3", mib - 600, uuid),) if pid is not None else ()
-    return Gpu(index, uuid, "NVIDIA H200", "ok", util, mib, 143_771, temp, power, 700.0, processes=processes, ecc_uncorrected=0)
+    return Gpu(
+        index, uuid, "NVIDIA H200", "ok", util, mib, 143_771, temp, power, 700.0, processes=processes, ecc_uncorrected=0
+    )
 
 
 def gpu_view(gpus: tuple[Gpu, ...], *, busy: bool = True) -> GpuView:
     history = tuple(
-        (g.index, tuple(max(0, min(100, (g.util_pct or 0) + round(5 * math.sin(i / 3 + g.index))) if busy else 0) for i in range(60)))
+        (
+            g.index,
+            tuple(
+                None
+                if g.util_pct is None
+                else max(0, min(100, g.util_pct + round(5 * math.sin(i / 3 + g.index))) if busy else 0)
+                for i in range(60)
+            ),
+        )
         for g in gpus
     )
     return GpuView(GpuReport(gpus), NOW - 0.4, history)
@@ -104,9 +118,13 @@ def serving_store(n: int = 400) -> LineStore:
     store = LineStore()
     for i in range(n):
         at = f"16:{10 + i // 60 % 50:02}:{i % 60:02}"
-        store.append(StoredLine(DECODE.format(n=2381 + i * 85, a=2.05 + i % 7 / 50, t=81.2 + i % 11 / 9), time=at, rank="TP0"))
+        store.append(
+            StoredLine(DECODE.format(n=2381 + i * 85, a=2.05 + i % 7 / 50, t=81.2 + i % 11 / 9), time=at, rank="TP0")
+        )
         if i % 97 == 40:
-            store.append(StoredLine("KV cache pool is nearly full, retracting requests", LineKind.WARNING, at, "TP0", "WARNING"))
+            store.append(
+                StoredLine("KV cache pool is nearly full, retracting requests", LineKind.WARNING, at, "TP0", "WARNING")
+            )
         if i % 9 == 5:
             store.append(StoredLine("", LineKind.PROBE, count=3 + i % 12))
             store.append(StoredLine('INFO:     127.0.0.1:49016 - "POST /v1/completions HTTP/1.1" 200 OK', time=at))
@@ -132,7 +150,9 @@ def crashed_store() -> LineStore:
     store = starting_store()
     for line in (
         StoredLine("Memory pool end. avail mem=19.20 GB", time="14:07:30", rank="TP0"),
-        StoredLine("Scheduler hit an exception: Traceback (most recent call last):", LineKind.ERROR, "14:07:31", "TP3", "ERROR"),
+        StoredLine(
+            "Scheduler hit an exception: Traceback (most recent call last):", LineKind.ERROR, "14:07:31", "TP3", "ERROR"
+        ),
         StoredLine('  File "/opt/sglang/srt/managers/scheduler.py", line 3118, in run_scheduler_process'),
         StoredLine("    scheduler = Scheduler("),
         StoredLine(OOM, LineKind.ERROR),
@@ -181,7 +201,16 @@ def ready() -> Snapshot:
 def starting() -> Snapshot:
     base = ready()
     phases = (DONE[0], DONE[1], Phase("weights", "running", began_at=NOW - 87.0))
-    mid = tuple(gpu(i, 3 if i == 0 else 12 if i == 4 else 97 + i % 2, 98.2 if i != 4 else 81.2, 40 if i in (0, 4) else None, pid=41_823 + i) for i in range(8))
+    mid = tuple(
+        gpu(
+            i,
+            3 if i == 0 else 12 if i == 4 else 97 + i % 2,
+            98.2 if i != 4 else 81.2,
+            40 if i in (0, 4) else None,
+            pid=41_823 + i,
+        )
+        for i in range(8)
+    )
     return replace(
         base, verdict=Verdict(State.STARTING, Reason("loading", "loading weights"), NOW - 127.0), uptime_s=127.0,
         startup=LogState("starting", "weights", phases, Progress(49, 64, "shards", 1.31, 11.0, "Loading safetensors checkpoint shards"), args={"speculative_algorithm": "EAGLE3"}),
@@ -253,25 +282,44 @@ def no_gpu() -> Snapshot:
 
 def trouble() -> Snapshot:
     row = [gpu(i, 90 + i % 4, pid=41_823 + i) for i in range(8)]
-    row[1] = replace(row[1], processes=(*row[1].processes, GpuProcess(9001, "python3", 40_000, "GPU-1")), mem_used_mib=142_000)
-    row[1] = replace(row[1], processes=(GpuProcess(41_824, "python3", 100_000, "GPU-1"), GpuProcess(9001, "python3", 40_000, "GPU-1")))
+    row[1] = replace(
+        row[1], processes=(*row[1].processes, GpuProcess(9001, "python3", 40_000, "GPU-1")), mem_used_mib=142_000
+    )
+    row[1] = replace(
+        row[1],
+        processes=(GpuProcess(41_824, "python3", 100_000, "GPU-1"), GpuProcess(9001, "python3", 40_000, "GPU-1")),
+    )
     row[3] = replace(row[3], throttle=("sw-power-cap", "hw-thermal-slowdown"), temp_c=91)
     row[5] = replace(row[5], temp_c=84)
     row[6] = replace(row[6], ecc_uncorrected=2)
     row[7] = Gpu(7, "GPU-7", "NVIDIA H200", "lost")
     base = ready()
     reason = Reason("gpu-trouble", "GPU 7 fell off the bus; tokens still flow")
-    return replace(base, gpus=gpu_view(tuple(row)), verdict=Verdict(State.DEGRADED, reason, NOW - 30.0), notes=("GPU 3 is slowed down by heat.",))
+    return replace(
+        base,
+        gpus=gpu_view(tuple(row)),
+        verdict=Verdict(State.DEGRADED, reason, NOW - 30.0),
+        notes=("GPU 3 is slowed down by heat.",),
+    )
 
 
 def mig() -> Snapshot:
-    parent = replace(gpu(0, pid=None), util_pct=None, mig_enabled=True, mig=tuple(MigInstance(i, "1g.18gb", f"MIG-{i}", 1200 * i, 18_000) for i in range(3)))
+    parent = replace(
+        gpu(0, pid=None),
+        util_pct=None,
+        mig_enabled=True,
+        mig=tuple(MigInstance(i, "1g.18gb", f"MIG-{i}", 1200 * i, 18_000) for i in range(3)),
+    )
     return replace(ready(), gpus=gpu_view((parent, gpu(1, pid=41_823))))
 
 
 def several() -> Snapshot:
     base = ready()
-    servers = (make_server(), make_server("meta-llama/Llama-3.3-70B-Instruct", 30_001, 52_000, "vllm"), make_server(HOSTILE, 30_002, 53_000))
+    servers = (
+        make_server(),
+        make_server("meta-llama/Llama-3.3-70B-Instruct", 30_001, 52_000, "vllm"),
+        make_server(HOSTILE, 30_002, 53_000),
+    )
     verdicts = (
         (servers[0].id, base.verdict), (servers[1].id, Verdict(State.CRASHED, Reason("died", "died"))),
         (servers[2].id, Verdict(State.STARTING, Reason("loading", "loading"))),

@@ -12,7 +12,7 @@ from eagletui.ui.widgets.lines import Line, Span, fit, width_of
 class Footer(Painted):
     """Keys from the registry; a click does what the key does."""
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self.extra: tuple[Action, ...] = ()
         self._hits: list[tuple[int, int, Action]] = []

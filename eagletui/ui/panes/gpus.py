@@ -86,15 +86,16 @@ class GpuPane(Pane):
         table = Table(snapshot, Columns.of(width))
         rows = table.rows()
         if len(rows) + 2 > height and width >= TWO_COLUMN_MIN:
-            lines = _side_by_side(snapshot, width)
+            lines = [*_side_by_side(snapshot, width), table.sum_words()]
         else:
-            lines = [table.header(), *rows]
-        lines.append(table.sum())
+            lines = [table.header(), *rows, table.sum()]
         foot = table.whose()
         if report.error is not None:
             foot = ((cut(_SENTENCES.get(report.error.code, report.error.text), width - 4), "warning"),)
         trouble = any(table.mark_of(gpu)[1] == "error" for gpu in report.gpus)
-        return View(lines, tuple(title), summary, foot, border="error" if trouble and not stale else "border", stale=stale)
+        return View(
+            lines, tuple(title), summary, foot, border="error" if trouble and not stale else "border", stale=stale
+        )
 
 
 class Table:
@@ -115,7 +116,7 @@ class Table:
             ("  of  °C    W", "dim"),
         ]  # fmt: skip
         if c.spark:
-            line.append(("  " + ("60 s" if c.spark < 8 else "last 60 s")[: c.spark], "dim"))
+            line.append(("  " + ("60 s" if c.spark < 9 else "last 60 s"), "dim"))
         return tuple(line)
 
     def rows(self) -> list[Line]:
@@ -198,25 +199,41 @@ class Table:
             (fmt.whole_gib(others), "others" if others >= OTHERS_MIB else "text"), (" GiB", "dim"),
         )  # fmt: skip
 
-    def sum(self) -> Line:
-        """Mean utilisation, memory with whose it is, power."""
-        c = self._columns
+    def _sums(self) -> tuple[float | None, int | None, int | None, float | None]:
+        """Mean utilisation, memory used and total, power; None where no GPU says."""
         gpus = [g for g in self._snapshot.gpus.report.gpus if g.state == "ok"]
         utils = [g.util_pct for g in gpus if g.util_pct is not None]
         used = [g.mem_used_mib for g in gpus if g.mem_used_mib is not None]
         total = [g.mem_total_mib for g in gpus if g.mem_total_mib is not None]
         watts = [g.power_w for g in gpus if g.power_w is not None]
         mean = sum(utils) / len(utils) if utils else None
+        return mean, sum(used) if used else None, sum(total) if total else None, sum(watts) if watts else None
+
+    def sum_words(self) -> Line:
+        """The sums as words, where the rows have no columns in common with them."""
+        mean, used, total, watts = self._sums()
+        words = f"{fmt.whole_gib(used)} of {fmt.whole_gib(total)} GiB"
+        return (
+            ("Σ ", "dim"),
+            (f"{fmt.number(mean):>4}", _known(mean)),
+            (f" %   {words}   ", "text"),
+            (fmt.watts(watts), _known(watts)),
+        )
+
+    def sum(self) -> Line:
+        """The sums in their columns."""
+        c = self._columns
+        mean, used, total, watts = self._sums()
         line: list[Span] = [
             ("Σ ", "dim"), (f"{fmt.number(mean):>5} ", _known(mean)), (" " * c.util, "text"),
-            (f"{fmt.whole_gib(sum(used) if used else None):>7} ", _known(used or None)),
+            (f"{fmt.whole_gib(used):>7} ", _known(used)),
         ]  # fmt: skip
-        said = f"of {fmt.whole_gib(sum(total))}" if total else ""
+        said = f"of {fmt.whole_gib(total)}" if total is not None else ""
         room = c.memory + 4 + 4
-        power = fmt.watts(sum(watts) if watts else None)
+        power = fmt.watts(watts)
         wide = room + 5 - len(power) - 1
         line.append((f"{said:<{wide}} ", "dim"))
-        line.append((power, _known(watts or None)))
+        line.append((power, _known(watts)))
         return tuple(line)
 
 
@@ -229,9 +246,15 @@ def _side_by_side(snapshot: Snapshot, width: int) -> list[Line]:
     helper = Table(snapshot, Columns(bars[0], bars[1], 0, 2))
     gpus = snapshot.gpus.report.gpus
     cells = [_short(gpu, bars, helper) for gpu in gpus]
-    head: Line = (
-        (fit((("   util" + " " * bars[0] + "   GiB" + " " * bars[1] + "  °C", "dim"),), half), )[0]
-    )  # fmt: skip
+    head = fit(
+        (
+            (
+                "     % " + "util"[: bars[0]].ljust(bars[0]) + "   GiB " + "memory"[: bars[1]].ljust(bars[1]) + "  °C",
+                "dim",
+            ),
+        ),
+        half,
+    )
     rows = (len(cells) + 1) // 2
     out: list[Line] = [(*head, ("   ", "text"), *head)]
     for y in range(rows):
@@ -296,5 +319,3 @@ def _heat(temp: int | None) -> str:
 
 def _no_bar(width: int) -> Line:
     return ((" " * width, "track"),)
-
-

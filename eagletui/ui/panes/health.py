@@ -14,6 +14,7 @@ LABEL_CELLS = 9
 WORD_CELLS = 9
 QUIET_LOG_S = 10.0
 """A log that grew within it is called growing; servers under load print more often, idle ones do not print."""
+_LINK_ROW = 3
 _EXPLAIN = (State.DEGRADED, State.STALLED, State.UNKNOWN, State.STOPPING)
 
 
@@ -25,11 +26,20 @@ class HealthPane(Pane):
 
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """Rows of label, word, detail."""
-        lines = [self._health_row(snapshot), self._family_row(snapshot), self._log_row(snapshot), self._link_row(snapshot, width)]
+        lines = [
+            self._health_row(snapshot),
+            self._family_row(snapshot),
+            self._log_row(snapshot),
+            self._link_row(snapshot, width),
+        ]
         up = snapshot.uptime_s
         if up is not None and not self.is_offline(snapshot):
             up += max(0.0, self.now - snapshot.at)
         lines.append(_row("uptime", fmt.duration(up), "text" if up is not None else "dim", ""))
+        if self.is_offline(snapshot):
+            lines = [
+                line if at == _LINK_ROW else tuple((text, "dim") for text, _ in line) for at, line in enumerate(lines)
+            ]
         lines += self._explain_rows(snapshot, width, height - len(lines))
         state = snapshot.verdict.state
         border = LEVEL_OF_STATE[state] if state in (State.DEGRADED, State.STALLED, State.OFFLINE) else "border"
@@ -42,7 +52,11 @@ class HealthPane(Pane):
         if said and room > 1:
             out += [EMPTY, *(((row, LEVEL_OF_STATE[state]),) for row in wrap(said, width, min(4, room - 1)))]
         detail = snapshot.health.detail
-        notes = [*([detail] if detail and state not in (State.STARTING, State.ABSENT) else []), *snapshot.notes, *snapshot.inventory.notes]
+        notes = [
+            *([detail] if detail and state not in (State.STARTING, State.ABSENT) else []),
+            *snapshot.notes,
+            *snapshot.inventory.notes,
+        ]
         for note in dict.fromkeys(notes):
             left = room - len(out) - 1
             if note != said and left > 0:
@@ -91,7 +105,10 @@ class HealthPane(Pane):
             return _row("link", "up", "ok", "")
         room = max(0, min(14, len(link.latencies), width - LABEL_CELLS - WORD_CELLS))
         top = max(link.latencies, default=0.0) * 1.25
-        return (*_row("link", fmt.latency(link.latency_ms), "ok", ""), (sparkline(link.latencies[-room:], room, top=top), "spark"))
+        return (
+            *_row("link", fmt.latency(link.latency_ms), "ok", ""),
+            (sparkline(link.latencies[-room:], room, top=top), "spark"),
+        )
 
 
 def _health_word(health: Health, state: State) -> tuple[str, str]:

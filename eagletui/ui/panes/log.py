@@ -21,7 +21,7 @@ class LogPane(LineView, Pane):
     number = "5"
     name_ = "Log"
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self._times = False
         self._rank_cells = 0
@@ -48,19 +48,32 @@ class LogPane(LineView, Pane):
         title: list[Span] = [("Log", "text")]
         if log.path:
             title += [("  ", "text"), (log.path, "dim")]
-        lines = self.visible(width, height)
+        lines = self.visible_lines(width, height)
         if not lines:
             return View(self._empty(snapshot, width, height), tuple(title))
         summary: Line = EMPTY
         if not self.following:
-            summary = ((f"+{fmt.count(self.missed)}", "accent bold"), (" new", "accent")) if self.missed else (("paused", "key"),)
-        return View(lines, tuple(title), summary, self._foot(snapshot), thumb=self.thumb_rows(height), stale=self.is_offline(snapshot))
+            summary = (
+                ((f"+{fmt.count(self.missed)}", "accent bold"), (" new", "accent"))
+                if self.missed
+                else (("paused", "key"),)
+            )
+        return View(
+            lines,
+            tuple(title),
+            summary,
+            self._foot(snapshot),
+            thumb=self.thumb_rows(height),
+            stale=self.is_offline(snapshot),
+        )
 
     def _foot(self, snapshot: Snapshot) -> Line:
         log = snapshot.log
         store = log.store
         if not self.following:
             word: Span = ("paused, G follows", "key")
+        elif self.is_offline(snapshot):
+            word = ("link down", "dim")
         elif log.error:
             word = (log.error, "warning")
         elif log.following:
@@ -114,5 +127,3 @@ def _body(line: StoredLine) -> Line:
     if line.level and line.kind in _LEVELS:
         return (line.level, _LEVELS[line.kind]), (" ", role), (line.text, role)
     return ((line.text, role),)
-
-

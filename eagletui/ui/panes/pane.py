@@ -16,7 +16,7 @@ LEVEL_OF_STATE: dict[State, str] = {
 class Pane(Frame):
     """A frame bound to a part of the snapshot. `now` is monotonic, and the ages on screen are against it."""
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self.snapshot: Snapshot | None = None
         self.now = 0.0

@@ -30,7 +30,11 @@ class StartupPane(Pane):
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """What fits the state."""
         state = snapshot.verdict.state
-        border = LEVEL_OF_STATE[state] if state in (State.STARTING, State.STALLED, State.CRASHED, State.STOPPING) else "border"
+        border = (
+            LEVEL_OF_STATE[state]
+            if state in (State.STARTING, State.STALLED, State.CRASHED, State.STOPPING)
+            else "border"
+        )
         if snapshot.link.state != "up" and (state is State.OFFLINE or snapshot.server is None):
             return self._no_link(snapshot, width, height)
         if snapshot.server is None:
@@ -51,7 +55,15 @@ class StartupPane(Pane):
         lines = _text(f"No link to {snapshot.node}.", "error bold", width, 2)
         if link.error:
             lines += [EMPTY, *_text(link.error, "text", width, 5)]
-        lines += [EMPTY, *_text("It is tried again by itself. What is shown is what was last seen; the server is not touched.", "dim", width, 3)]
+        lines += [
+            EMPTY,
+            *_text(
+                "It is tried again by itself. What is shown is what was last seen; the server is not touched.",
+                "dim",
+                width,
+                3,
+            ),
+        ]
         return View(lines[:height], title=(("Link", "text"),), border="error")
 
     def _no_server(self, snapshot: Snapshot, width: int, height: int) -> View:
@@ -66,16 +78,30 @@ class StartupPane(Pane):
         orphans = snapshot.inventory.orphans
         if orphans:
             said = fmt.plural(len(orphans), "process", "processes")
-            lines += [EMPTY, *_text(f"{said} of an engine without its server, holding what it held:", "warning", width, 2)]
+            lines += [
+                EMPTY,
+                *_text(f"{said} of an engine without its server, holding what it held:", "warning", width, 2),
+            ]
             for orphan in orphans[: max(0, height - len(lines) - 2)]:
                 who = f" · {orphan.user}" if orphan.user else ""
-                lines.append(((f"{orphan.process.pid:>8} ", "dim"), (orphan.name, "text"), (f"{who} · {fmt.duration(orphan.age_s)}", "dim")))
-        lines += [EMPTY, *_text("Start one on the node: it appears here by itself, with its log, within seconds.", "dim", width, 3)]
+                lines.append(
+                    (
+                        (f"{orphan.process.pid:>8} ", "dim"),
+                        (orphan.name, "text"),
+                        (f"{who} · {fmt.duration(orphan.age_s)}", "dim"),
+                    )
+                )
+        lines += [
+            EMPTY,
+            *_text("Start one on the node: it appears here by itself, with its log, within seconds.", "dim", width, 3),
+        ]
         return View(lines[:height], title=title)
 
     def _checklist(self, snapshot: Snapshot, width: int, height: int, border: str) -> View:
         startup = snapshot.startup
-        lines: list[Line] = [_done(p, width) if p.status == "done" else self._running_row(p, startup, width) for p in startup.phases]
+        lines: list[Line] = [
+            _done(p, width) if p.status == "done" else self._running_row(p, startup, width) for p in startup.phases
+        ]
         if not lines:
             lines = _text("Alive; its log has not told a phase yet.", "dim", width, 2)
         stalled = snapshot.verdict.state in (State.STALLED, State.UNKNOWN)
@@ -107,7 +133,9 @@ class StartupPane(Pane):
             head += _progress(progress, width - 2 - NAME_CELLS - TIME_CELLS)
         elif phase.detail:
             head.append((cut(phase.detail, max(0, width - 2 - NAME_CELLS - TIME_CELLS)), "dim"))
-        return spread(tuple(head), ((f"{fmt.duration(took):>{TIME_CELLS}}", "text" if took is not None else "dim"),), width)
+        return spread(
+            tuple(head), ((f"{fmt.duration(took):>{TIME_CELLS}}", "text" if took is not None else "dim"),), width
+        )
 
     def _server(self, snapshot: Snapshot, server: Server, width: int, height: int, border: str) -> View:
         startup = snapshot.startup
@@ -151,12 +179,16 @@ def expected(startup: LogState) -> list[str]:
     """Phases that are still to come, as far as it is known: nobody lists a draft model or a compilation that there may not be."""
     seen = {phase.name for phase in startup.phases}
     order = [name for name in _TO_COME if name not in seen]
-    drafts = any(startup.args.get(key) for key in ("speculative_algorithm", "speculative_config", "speculative_draft_model_path"))
+    drafts = any(
+        startup.args.get(key) for key in ("speculative_algorithm", "speculative_config", "speculative_draft_model_path")
+    )
     last = max((_TO_COME.index(p.name) for p in startup.phases if p.name in _TO_COME), default=-1)
     return [
         name
         for name in order
-        if (name != "draft-weights" or drafts) and (name != "compile" or startup.engine == "vllm") and _TO_COME.index(name) > last
+        if (name != "draft-weights" or drafts)
+        and (name != "compile" or startup.engine == "vllm")
+        and _TO_COME.index(name) > last
     ]
 
 
@@ -171,7 +203,7 @@ def _progress(progress: Progress, room: int) -> list[Span]:
     counts = f"{progress.done}/{progress.total}".rjust(2 * len(str(progress.total)) + 1)
     words: list[Span] = [(f" {counts}", "warning bold")]
     if progress.rate is not None:
-        words.append((f" {progress.rate:.1f}/s" if progress.rate >= 0.1 else f" {1 / progress.rate:.0f} s each", "dim"))  # noqa: PLR2004
+        words.append((f" {progress.rate:.1f}/s" if progress.rate >= 0.1 else f" {1 / progress.rate:.0f} s each", "dim"))
     size = min(BAR_CELLS, room - width_of(words) - 1)
     if size < 4:
         return words
@@ -208,11 +240,26 @@ def _times(phases: Iterable[Phase], width: int) -> list[Line]:
 
 def _facts(server: Server, width: int) -> list[Line]:
     out: list[Line] = []
-    who = [server.engine, f"pid {server.pid}", *([f"port {server.port}"] if server.port else []), *([server.user] if server.user else [])]
-    for label, value in (("server", " · ".join(who)), ("model", server.model or fmt.UNKNOWN), ("flags", " · ".join(server.flags))):
+    who = [
+        server.engine,
+        f"pid {server.pid}",
+        *([f"port {server.port}"] if server.port else []),
+        *([server.user] if server.user else []),
+    ]
+    for label, value in (
+        ("server", " · ".join(who)),
+        ("model", server.model or fmt.UNKNOWN),
+        ("flags", " · ".join(server.flags)),
+    ):
         if value:
             for at, row in enumerate(wrap(value, width - 8, 2)):
-                out.append((("" if at else label, "dim"), (" " * (8 - (0 if at else len(label))), "dim"), (row, "text")))
+                out.append(
+                    (
+                        ("" if at else label, "dim"),
+                        (" " * (8 - (0 if at else len(label))), "dim"),
+                        (row.removesuffix(" ·"), "text"),
+                    )
+                )
     return out
 
 

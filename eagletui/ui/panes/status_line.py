@@ -8,16 +8,18 @@ from eagletui.servers.model import State
 from eagletui.ui import format as fmt
 from eagletui.ui.panes.pane import LEVEL_OF_STATE
 from eagletui.ui.widgets.frame import Painted
-from eagletui.ui.widgets.lines import Line, Span, clean, cut, fit, spread, width_of
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, spread, tidy, width_of
 
 MIN_REASON_CELLS = 16
+MIN_WORDS_CELLS = 12
+"""Fewer cells for engine and flags say nothing: they are left out."""
 NODE_CELLS = 28
 
 
 class StatusLine(Painted):
     """Drawn on the bar's ground. What is right is kept, what is left is cut."""
 
-    def __init__(self, node: str, *, id: str) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, node: str, *, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self._node = node
         self._snapshot: Snapshot | None = None
@@ -31,10 +33,8 @@ class StatusLine(Painted):
     def rows(self, width: int, height: int) -> list[Line]:
         """One row."""
         inner = width - 2
-        if self._snapshot is None:
-            line = fit(((self._node, "text bold"),), inner)
-        else:
-            line = self._line(self._snapshot, inner)
+        snapshot = self._snapshot
+        line = fit(((self._node, "text bold"),), inner) if snapshot is None else self._line(snapshot, inner)
         row: Line = ((" ", "text"), *line, (" ", "text"))
         return [fit(tuple((text, role if "block" in role else f"{role} on-bar") for text, role in row), width)] * height
 
@@ -43,8 +43,8 @@ class StatusLine(Painted):
         state = snapshot.verdict.state
         block: Span = (f" {word} ", f"{LEVEL_OF_STATE[state]} block")
         elapsed = self._elapsed(snapshot)
-        left = self._who(snapshot)
-        least = min(width_of(left), width // 3)
+        core, words = self._who(snapshot)
+        least = min(width_of(core), width * 9 // 20)
         room = width - least - width_of([block]) - len(elapsed) - 3
         right: list[Span] = []
         said, role = progress_words(snapshot)
@@ -52,7 +52,9 @@ class StatusLine(Painted):
             right += [(cut(clean(said), room), role), ("  ", "text")]
         if elapsed:
             right += [(elapsed, "text"), ("  ", "text")]
-        return spread(left, (*right, block), width)
+        tail = (*right, block)
+        spare = width - width_of(tail) - width_of(core) - 1
+        return spread((*core, *words) if spare >= MIN_WORDS_CELLS else core, tail, width)
 
     def _elapsed(self, snapshot: Snapshot) -> str:
         state = snapshot.verdict.state
@@ -66,7 +68,8 @@ class StatusLine(Painted):
             return ""
         return fmt.duration(snapshot.uptime_s + max(0.0, self._now - snapshot.at))
 
-    def _who(self, snapshot: Snapshot) -> Line:
+    def _who(self, snapshot: Snapshot) -> tuple[Line, Line]:
+        """(node, link and model; the words that may go)"""
         link = snapshot.link
         out: list[Span] = [(cut(clean(snapshot.node), NODE_CELLS), "text bold"), ("  ", "text")]
         if link.state == "up":
@@ -79,13 +82,16 @@ class StatusLine(Painted):
             out.append(("○ no link", "error"))
         server = snapshot.server
         if server is None:
-            return tuple(out)
+            return tidy(tuple(out)), EMPTY
         model = (server.model or "").rstrip("/").rsplit("/", 1)[-1]
         if model:
             out += [("   ", "text"), (model, "accent bold")]
-        words = [server.engine, *([f":{server.port}"] if len(snapshot.inventory.servers) > 1 and server.port else []), *server.flags]
-        out += [("  ", "text"), (" · ".join(words), "dim")]
-        return tuple(out)
+        words = [
+            server.engine,
+            *([f":{server.port}"] if len(snapshot.inventory.servers) > 1 and server.port else []),
+            *server.flags,
+        ]
+        return tidy(tuple(out)), tidy((("  ", "text"), (" · ".join(words), "dim")))
 
 
 def state_word(snapshot: Snapshot) -> str:

@@ -32,7 +32,7 @@ class ThroughputPane(Pane):
     number = "4"
     name_ = "Throughput"
 
-    def __init__(self, *, id: str) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self.canvas: Canvas | None = None
         self.builds = 0
@@ -65,7 +65,11 @@ class ThroughputPane(Pane):
         series = snapshot.series.get("gen_tok_s")
         times, values = series.window(self.now - WINDOWS_MIN[-1] * 60, self.now) if series is not None else ([], [])
         if not times:
-            said = "Nothing was generated yet." if snapshot.server is not None else "Tokens a second of a server appear here."
+            said = (
+                "Nothing was generated yet."
+                if snapshot.server is not None
+                else "Tokens a second of a server appear here."
+            )
             if series is not None and len(series):
                 said = f"Nothing was generated in the last {WINDOWS_MIN[-1]} minutes."
             return 0, [((row, "dim"),) for row in wrap(said, width, height)]
@@ -83,6 +87,8 @@ class ThroughputPane(Pane):
     def _draw(self, times: list[float], values: list[float], minutes: int, width: int, height: int) -> None:
         rows = height - 1
         bottom, top, step = axis(min(values), max(values), max(1, min(5, rows // 2)))
+        if (top - bottom) / step >= rows / 1.5:  # labels on neighbouring rows are no scale but noise
+            bottom, top, step = axis(min(values), max(values), 1)
         ticks = dict(tick_rows(bottom, top, step, rows))
         label = max(len(text) for text in ticks.values())
         canvas_width = width - label - 1

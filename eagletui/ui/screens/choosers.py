@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content, Span
 from textual.screen import ModalScreen
@@ -18,13 +20,14 @@ from eagletui.ui.panes.pane import LEVEL_OF_STATE
 from eagletui.ui.theming import Theme
 from eagletui.ui.widgets.lines import clean, cut
 
+Keys = Binding | tuple[str, str] | tuple[str, str, str]
 MODEL_CELLS = 34
 
 
 class ServerChooser(ModalScreen[str | None]):
     """Which of the node's servers to show; gives its id."""
 
-    BINDINGS = [("escape", "dismiss", "close")]
+    BINDINGS: ClassVar[list[Keys]] = [("escape", "dismiss", "close")]
 
     def __init__(self, snapshot: Snapshot) -> None:
         super().__init__()
@@ -39,7 +42,9 @@ class ServerChooser(ModalScreen[str | None]):
             options = []
             for server in self._snapshot.inventory.servers:
                 verdict = verdicts.get(server.id)
-                options.append(Option(_server_row(server, verdict.state.name if verdict else "", _role(verdict)), id=None))
+                options.append(
+                    Option(_server_row(server, verdict.state.name if verdict else "", _role(verdict)), id=None)
+                )
             yield OptionList(*options, id="server-list")
 
     def on_mount(self) -> None:
@@ -68,13 +73,19 @@ def _server_row(server: Server, state: str, role: str) -> Content:
     middle = f"{state:<9} "
     tail = clean(f"{server.user or ''}  up {fmt.duration(server.age_s)}")
     at = len(head)
-    return Content(head + middle + tail, [Span(at, at + len(state), f"bold $eagle-{role}"), Span(at + len(middle), at + len(middle + tail), "$eagle-dim")])
+    return Content(
+        head + middle + tail,
+        [
+            Span(at, at + len(state), f"bold $eagle-{role}"),
+            Span(at + len(middle), at + len(middle + tail), "$eagle-dim"),
+        ],
+    )
 
 
 class ThemeChooser(ModalScreen[str | None]):
     """Themes, shown on the screen behind while they are walked through. Escape goes back to the one before."""
 
-    BINDINGS = [("escape,t", "back", "back")]
+    BINDINGS: ClassVar[list[Keys]] = [("escape,t", "back", "back")]
 
     def __init__(self, themes: tuple[Theme, ...], current: str, preview: Callable[[str], None]) -> None:
         super().__init__()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from itertools import groupby
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content, Span
 from textual.screen import ModalScreen
@@ -12,6 +14,7 @@ from textual.widgets import Static
 
 from eagletui.ui.actions import ACTIONS, Action
 
+Keys = Binding | tuple[str, str] | tuple[str, str, str]
 KEY_CELLS = 8
 _COLUMNS = (("Panes", "Screen", "Server"), ("Log", "Benchmarks"))
 
@@ -19,11 +22,14 @@ _COLUMNS = (("Panes", "Screen", "Server"), ("Log", "Benchmarks"))
 class HelpScreen(ModalScreen[None]):
     """`?`."""
 
-    BINDINGS = [("escape,question_mark,q", "dismiss", "close")]
+    BINDINGS: ClassVar[list[Keys]] = [("escape,question_mark,q", "dismiss", "close")]
 
     def compose(self) -> ComposeResult:
         """Two columns of groups."""
-        groups = {name: list(actions) for name, actions in groupby(sorted(ACTIONS, key=lambda a: a.group), key=lambda a: a.group)}
+        groups = {
+            name: list(actions)
+            for name, actions in groupby(sorted(ACTIONS, key=lambda a: a.group), key=lambda a: a.group)
+        }
         with Vertical(id="help", classes="dialog") as box:
             box.border_title = Content("Keys")
             box.border_subtitle = Content("esc closes · greyed: not yet")

@@ -15,7 +15,10 @@ LOG_MIN, MIDDLE_MIN = 8, 8
 Mode = Literal["wide", "stack", "tabs", "one", "small"]
 Place = tuple[int, int, int, int]
 """x, y, width, height."""
-TABBED: dict[Mode, tuple[str, ...]] = {"tabs": ("startup", "health", "gpus", "throughput"), "stack": ("startup", "health")}
+TABBED: dict[Mode, tuple[str, ...]] = {
+    "tabs": ("startup", "health", "gpus", "throughput"),
+    "stack": ("startup", "health"),
+}
 """Panes that share one place in a mode."""
 
 

@@ -24,7 +24,7 @@ from eagletui.ui.panes.startup import StartupPane
 from eagletui.ui.panes.status_line import StatusLine
 from eagletui.ui.panes.throughput import ThroughputPane
 from eagletui.ui.screens.layout import MIN_HEIGHT, MIN_WIDTH, TABBED, Place, Plan, plan
-from eagletui.ui.widgets.frame import Painted, Tab
+from eagletui.ui.widgets.frame import Maximise, Painted, Tab
 from eagletui.ui.widgets.ink import Ink
 
 LABELS = {"startup": "Startup", "health": "Health", "gpus": "GPUs", "throughput": "Throughput", "log": "Log"}
@@ -38,7 +38,7 @@ class _Places(Layout):
     def __init__(self, places: Callable[[], dict[str, Place]]) -> None:
         self._places = places
 
-    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:  # noqa: ARG002
+    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:  # noqa: ARG002 - the signature of Textual
         """Textual asks for placements."""
         from textual.geometry import Offset, Spacing
 
@@ -53,7 +53,7 @@ class _Places(Layout):
 class Deck(Container):
     """Holds the panes; its plan is the main screen's."""
 
-    def __init__(self, *children: Widget, id: str) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, *children: Widget, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(*children, id=id)
         self.plan = Plan("small", {})
         self._places_layout = _Places(lambda: self.plan.places)
@@ -138,7 +138,9 @@ class MainScreen(Screen[None]):
         self.query_one(StatusLine).display = self.query_one(Footer).display = not small
         if small:
             notice.update(
-                Content(f"eagletui needs {MIN_WIDTH}×{MIN_HEIGHT}.\nThis terminal is {width}×{self.size.height}.\nMake it larger, or the font smaller.")
+                Content(
+                    f"eagletui needs {MIN_WIDTH}×{MIN_HEIGHT}.\nThis terminal is {width}×{self.size.height}.\nMake it larger, or the font smaller."
+                )
             )
         if new == deck.plan:
             return
@@ -153,10 +155,10 @@ class MainScreen(Screen[None]):
             if came and self.snapshot is not None:
                 pane.show(self.snapshot, pane.now or self.snapshot.at)
             pane.redraw()
+            pane.refresh(layout=True)  # on a child: a widget's own request does not drop its own kept arrangement
         footer = self.query_one(Footer)
         footer.extra = (BY_ID["pane.restore"],) if new.mode == "one" else ()
         footer.redraw()
-        deck.refresh(layout=True)
 
     def go_to(self, name: str) -> None:
         """Focus a pane, making it visible: its tab, or in the place of the maximised one."""
@@ -179,6 +181,11 @@ class MainScreen(Screen[None]):
             self.arrange_panes()
         else:
             self.set_focus(None)
+
+    def on_maximise(self, event: Maximise) -> None:
+        """A double click."""
+        event.stop()
+        self.maximise(event.pane)
 
     def on_tab(self, event: Tab) -> None:
         """A tab was clicked."""

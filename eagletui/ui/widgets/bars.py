@@ -20,7 +20,7 @@ def bar(parts: Sequence[tuple[float, str]], width: int) -> Line:
     for fraction, role in parts:
         filled += max(0.0, fraction)
         end = min(halves, round(filled * halves))
-        if not used and 0 < filled * halves and not end:
+        if not used and filled * halves > 0 and not end:
             end = 1  # something is not nothing
         # Only the last part may end in a half cell: two colours cannot share one character.
         end -= 0 if role == parts[-1][1] else end % 2
@@ -31,7 +31,9 @@ def bar(parts: Sequence[tuple[float, str]], width: int) -> Line:
     return tuple(span for span in spans if span[0])
 
 
-def sparkline(values: Sequence[float | None], width: int, *, top: float, anchor: int = 0, per: int | None = None) -> str:
+def sparkline(
+    values: Sequence[float | None], width: int, *, top: float, anchor: int = 0, per: int | None = None
+) -> str:
     """Values (newest last) as blocks on one row, `top` being the highest one. Unknown is a blank.
 
     Several values share a cell (`per`, else what makes them fit) and the highest counts. `anchor` is the newest value's number in an endless

@@ -15,7 +15,10 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from eagletui.ui.widgets.ink import Ink
-from eagletui.ui.widgets.lines import EMPTY, Line, Span, changed, fit, strip_of, width_of
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, changed, clean, fit, strip_of, tidy, width_of
+
+
+DOUBLE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +45,21 @@ class Tab(Message):
         self.pane = pane
 
 
+class Maximise(Message):
+    """A frame was double-clicked."""
+
+    def __init__(self, pane: str) -> None:
+        super().__init__()
+        self.pane = pane
+
+
 class Painted(Widget):
     """Draws rows of spans. `painted` counts the rows that were refreshed, so that tests can hold the budget."""
 
     DEFAULT_CSS = "Painted { background: transparent; }"
     _NO_INK: ClassVar[Ink] = Ink({})
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self._rows: list[Line] = []
         self._strips: list[Strip | None] = []
@@ -114,7 +125,7 @@ class Frame(Painted):
     number: str = ""
     name_: str = ""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self.tabs: tuple[tuple[str, str, str], ...] = ()
         """(pane id, number, label) when panes share one place; drawn instead of the number in the title."""
@@ -148,7 +159,8 @@ class Frame(Painted):
             hit = thumb is not None and thumb[0] <= y < thumb[1]
             right: tuple[Span, ...] = ((" ", "text"), ("┃", "focus bold")) if hit else ((" │", border),)
             out.append((left, *line, *right))
-        out.append(_edge("╰", "╯", EMPTY, view.foot, border, width))
+        foot = tuple((text, "dim") for text, _ in view.foot) if view.stale else view.foot
+        out.append(_edge("╰╯", EMPTY, foot, border, width))
         return out
 
     def _thumb(self, high: int) -> tuple[int, int] | None:
@@ -163,9 +175,14 @@ class Frame(Painted):
         self._tab_spans = []
         if self.tabs:
             at = 3
-            for pane, number, label in self.tabs:
+            for pane, number, name in self.tabs:
                 active = pane == self.id
-                spans: list[Span] = [(number, "key" if active else "faint"), (f" {label}", "text bold" if active else "dim")]
+                # The shown one goes by what it calls itself now: "Crash", "Server".
+                label = clean(view.title[0][0]) if active and view.title else name
+                spans: list[Span] = [
+                    (number, "key" if active else "faint"),
+                    (f" {label}", "text bold" if active else "dim"),
+                ]
                 size = width_of(spans)
                 self._tab_spans.append((at, at + size, pane))
                 if title:
@@ -175,8 +192,12 @@ class Frame(Painted):
             rest = view.title[1:]  # the tab already says the pane's name
             title += [("  ", border), *rest] if rest else []
         else:
-            title = [(self.number, "key" if self.has_focus else "faint"), (" ", border), *view.title] if self.number else [*view.title]
-        return _edge("╭", "╮", tuple(title), view.summary, border, width)
+            title = (
+                [(self.number, "key" if self.has_focus else "faint"), (" ", border), *view.title]
+                if self.number
+                else [*view.title]
+            )
+        return _edge("╭╮", tuple(title), view.summary, border, width)
 
     def on_focus(self) -> None:
         """Show that keys go here."""
@@ -202,7 +223,10 @@ class Frame(Painted):
         self.scroll_lines(-3)
 
     def on_click(self, event: events.Click) -> None:
-        """A tab in the title."""
+        """A tab in the title; twice anywhere else, the whole screen."""
+        if event.chain == DOUBLE and event.y > 0:
+            self.post_message(Maximise(self.id or ""))
+            event.stop()
         if event.y == 0:
             for first, end, pane in self._tab_spans:
                 if first <= event.x < end:
@@ -213,22 +237,23 @@ class Frame(Painted):
 _STALE = {"track": "track", "faint": "faint", "border": "border"}
 
 
-def _edge(left: str, right: str, title: Line, summary: Line, border: str, width: int) -> Line:
+def _edge(corners: str, title: Line, summary: Line, border: str, width: int) -> Line:
     """A border row with words on it; the title is cut first, the summary goes when there is no room at all."""
     room = width - 4
+    title, summary = tidy(title), tidy(summary)
     spare = width_of(summary) + 2 if summary else 0
     if spare > room - 4:
         summary, spare = EMPTY, 0
     words: Line = EMPTY
     if title:
         have = min(width_of(title), room - spare - 3)
-        words = (" ", border), *fit(title, have), (" ", border)  # type: ignore[assignment]
+        words = (" ", border), *fit(title, have), (" ", border)
     used = width_of(words)
-    out: list[Span] = [(left + "─", border), *words]
+    out: list[Span] = [(corners[0] + "─", border), *words]
     if summary:
         fill = width - 4 - used - spare
         out += [("─" * fill, border), (" ", border), *summary, (" ", border)]
     else:
         out.append(("─" * (width - 4 - used), border))
-    out.append(("─" + right, border))
+    out.append(("─" + corners[1], border))
     return fit(tuple(out), width)

@@ -17,7 +17,7 @@ class LineView(Frame):
     Paused, it draws nothing new: the lines are those it stopped at, however fast the end moves.
     """
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - Textual's word
+    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self.top: int | None = None
         self.left = 0
@@ -45,7 +45,7 @@ class LineView(Frame):
         """Lines that came since it was paused."""
         return 0 if self.top is None else max(0, self.bounds()[1] - self.paused_end)
 
-    def visible(self, width: int, height: int) -> list[Line]:
+    def visible_lines(self, width: int, height: int) -> list[Line]:
         """The lines to draw."""
         first, end = self.bounds()
         if self.top is None:
@@ -63,8 +63,8 @@ class LineView(Frame):
 
     def thumb_rows(self, height: int) -> tuple[int, int] | None:
         """The scroll thumb: shown only while paused, so that the border stays calm otherwise."""
-        first, end = self.bounds()
-        total = end - first
+        first = self.bounds()[0]
+        total = self.paused_end - first  # lines that come meanwhile do not move it
         if self.top is None or total <= height or height < 2:
             return None
         size = max(1, height * height // total)

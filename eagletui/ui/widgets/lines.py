@@ -28,6 +28,11 @@ def width_of(line: Iterable[Span]) -> int:
     return sum(cell_len(text) for text, _ in line)
 
 
+def tidy(line: Line) -> Line:
+    """The line with every text cleaned, so that its width is what a terminal will take."""
+    return tuple((clean(text), role) for text, role in line)
+
+
 def plain(line: Iterable[Span]) -> str:
     """The text alone, for tests and the clipboard."""
     return "".join(text for text, _ in line)
@@ -112,6 +117,7 @@ def skip(line: Line, cells: int) -> Line:
 
 def spread(left: Line, right: Line, width: int, *, pad: str = "text") -> Line:
     """Left and right with the gap between; the left is cut when both do not fit."""
+    left, right = tidy(left), tidy(right)
     need = width_of(right)
     if need >= width:
         return fit(right, width, pad=pad)
