@@ -23,7 +23,7 @@ class Answer(NamedTuple):
 
 def refused(sentence: str, status: int) -> Answer:
     """It ended without output."""
-    return Answer(b"", sentence.encode() + b"\n", status)
+    return Answer(b"", sentence.encode("utf-8", "surrogateescape") + b"\n", status)
 
 
 def decode_argument(line: bytes) -> bytes:

@@ -21,7 +21,7 @@ from eagletui.demo.processes import USER
 from eagletui.demo.world import World
 from eagletui.shell.script import MARK
 
-COMMAND_LINE: Final = re.compile(r"exec sh -c 'eval \"\$\(head -c (\d{1,7})\)\"' ([A-Za-z0-9-]+)")
+COMMAND_LINE: Final = re.compile(r"exec sh -c 'eval \"\$\(dd bs=1 count=(\d{1,7}) 2>/dev/null\)\"' ([A-Za-z0-9-]+)")
 ARGUMENT_LIMIT: Final = 4096
 LOOK_S: Final = 0.1
 """How often a followed file is looked at; `tail -f` on a real node is told by the kernel, or looks every 0.2 s."""
