@@ -1,7 +1,8 @@
 """Named constant scripts and how one travels to a node.
 
-The remote command line is always `exec sh -c 'eval "$(head -c N)"' NAME`: the first N bytes of stdin are a constant prologue and the constant
-script; then come the arguments, and then the data. Quoting is the same in bash, dash, fish and tcsh because nothing is quoted but a constant.
+The remote command line is always `exec sh -c 'eval "$(dd bs=1 count=N 2>/dev/null)"' NAME`: the first N bytes of stdin are a constant prologue and
+the constant script; then come the arguments, and then the data. (`dd`, since busybox's `head -c N` takes more than N bytes off a pipe.) Quoting is
+the same in bash, dash, fish and tcsh because nothing is quoted but a constant.
 
 Arguments follow as one line with their number, then one line each, in the escapes of `printf %b` (`\0ooo`), so that any byte but NUL passes. The
 prologue turns them into positional arguments, exports LC_ALL=C and prints MARK: what a noisy rc file printed before it is dropped by the reader.
@@ -74,7 +75,7 @@ def wire(command: Command) -> Wire:
     """The remote command line and stdin for a command."""
     program = (PROLOGUE + command.script.text).encode()
     arguments = b"".join(encode_argument(a) + b"\n" for a in command.args)
-    line = f"exec sh -c 'eval \"$(head -c {len(program)})\"' {command.script.name}"
+    line = f"exec sh -c 'eval \"$(dd bs=1 count={len(program)} 2>/dev/null)\"' {command.script.name}"
     return Wire(line, program + b"%d\n" % len(command.args) + arguments + command.data)
 
 

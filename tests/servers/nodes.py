@@ -81,7 +81,7 @@ class PaperNode:
         return self._details([int(a) for a in command.args])
 
     def _processes(self) -> bytes:
-        own = Proc(self.own_pid, ("sh", "-c", 'eval "$(head -c 9)"', "processes"), uid=self.own_uid)
+        own = Proc(self.own_pid, ("sh", "-c", 'eval "$(dd bs=1 count=9 2>/dev/null)"', "processes"), uid=self.own_uid)
         rows = [*self.procs, own]
         text = f"@sys\nboot\n{TICKS}\n{UPTIME}\n1700000000\n{self.own_uid}\n{self.own_pid}\n"
         text += "\0@stat\n" + "".join(p.stat() for p in rows)
