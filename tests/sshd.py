@@ -1,7 +1,8 @@
-"""A real sshd on the loopback, with ordinary users whose login shells have noisy rc files. Needs root; import the fixtures you use.
+"""A real sshd on the loopback, with ordinary users whose login shells have noisy rc files. Needs root.
 
-`sshd_server` (session) is a server with defaults; `start_sshd(folder, options)` gives one with options of its own. `Sshd.target(shell)`
-names a user and `Sshd.config` is what to give as ssh's -F. Everything lies in a temporary folder; users are removed at the end.
+`sshd_server` (session) is a server with defaults; `start_sshd(folder, users, key, options)` gives one with options of
+its own. `Sshd.target(shell)` names a user and `Sshd.config` is what to give as ssh's -F. Everything lies in a temporary
+folder; users are removed at the end. tests/conftest.py makes the fixtures known to all tests.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.requires import find_program, require
+from tests.requires import program as find_program
+from tests.requires import require
 
 SHELLS = ("bash", "dash", "fish", "tcsh")
 NOISE = {
@@ -34,8 +37,8 @@ NOISE = {
 }
 
 
-def _run(*argv: str, **more: str) -> str:
-    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60, **more).stdout  # type: ignore[call-overload,no-any-return]
+def _run(*argv: str) -> str:
+    return subprocess.run(argv, check=True, capture_output=True, text=True, timeout=60).stdout
 
 
 def free_port() -> int:
@@ -58,7 +61,6 @@ class Sshd:
     known_hosts: Path
     config: Path
     log: Path
-    children: list[int] = field(default_factory=list)
 
     def user(self, shell: str = "bash") -> str:
         """The user with that login shell."""
@@ -76,7 +78,16 @@ class Sshd:
 
     def connections(self) -> list[int]:
         """Process ids of the server's connections (the privileged monitor of each)."""
-        return [pid for pid in children_of(self.process.pid)]
+        return children_of(self.process.pid)
+
+    def send_since(self, before: set[int], number: signal.Signals) -> list[int]:
+        """Signal both processes (sshd's monitor and the user's part) of each connection that was not there `before`."""
+        new = [pid for pid in self.connections() if pid not in before]
+        pids = [*(child for pid in new for child in children_of(pid)), *new]
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return pids
 
 
 def children_of(pid: int) -> list[int]:
@@ -140,7 +151,9 @@ def _end_user(name: str) -> None:
 
 @contextlib.contextmanager
 def start_sshd(folder: Path, users: dict[str, str], key: Path, options: tuple[str, ...] = ()) -> Iterator[Sshd]:
-    """A server on a free port of both loopbacks, with host keys of its own and `options` (lines of sshd_config) first."""
+    """A server on a free port of both loopbacks, with host keys of its own and `options` (lines of sshd_config)
+    first.
+    """
     program = find_program("sshd")
     assert program is not None
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -151,9 +164,10 @@ def start_sshd(folder: Path, users: dict[str, str], key: Path, options: tuple[st
     port, log, conf = free_port(), folder / "sshd.log", folder / "sshd_config"
     lines = [
         *options, f"Port {port}", "ListenAddress 127.0.0.1", "ListenAddress ::1",
-        *(f"HostKey {p}" for p in host_keys.values()), f"PidFile {folder}/sshd.pid", "UsePAM no", "PasswordAuthentication no",
-        "KbdInteractiveAuthentication no", "StrictModes no", "PrintMotd no", "LogLevel VERBOSE", "UseDNS no",
-        "MaxStartups 100", "PermitRootLogin no",
+        *(f"HostKey {p}" for p in host_keys.values()),
+        f"PidFile {folder}/sshd.pid", "UsePAM no",
+        "PasswordAuthentication no", "KbdInteractiveAuthentication no", "StrictModes no", "PrintMotd no", "LogLevel VERBOSE",
+        "UseDNS no", "MaxStartups 100", "PermitRootLogin no",
     ]  # fmt: skip
     conf.write_text("\n".join(lines) + "\n")
     with log.open("wb") as out:
@@ -203,7 +217,8 @@ def ssh_key(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def sshd_users(ssh_key: Path) -> Iterator[dict[str, str]]:
     """Shell name to user name."""
-    require("root", "sshd", "useradd", "userdel")
+    for name in ("root", "sshd", "useradd", "userdel", "procfs"):
+        require(name)
     with ssh_users(Path(f"{ssh_key}.pub").read_text()) as users:
         yield users
 
@@ -214,4 +229,13 @@ def sshd_server(sshd_users: dict[str, str], ssh_key: Path, tmp_path_factory: pyt
     folder = tmp_path_factory.mktemp("sshd")
     with start_sshd(folder, sshd_users, ssh_key) as server:
         yield server
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that ordinary users may read and write: pytest's own temporary folders are closed to others."""
+    folder = Path(tempfile.mkdtemp(prefix="etui-open-", dir="/tmp"))
+    folder.chmod(0o777)
+    yield folder
     shutil.rmtree(folder, ignore_errors=True)

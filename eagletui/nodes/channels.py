@@ -98,7 +98,8 @@ class SshPipes:
         if node is None:
             return
         await self.write_eof()
-        self._channel.close()
+        # Not close(): that first sends what is left, which a process that reads no more would never take.
+        self._channel.abort()
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 await self._channel.wait_closed()

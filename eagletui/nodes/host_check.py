@@ -14,6 +14,7 @@ from typing import Protocol
 
 from eagletui.errors import HostKeyError
 from eagletui.nodes.known_hosts import (
+    Entry,
     KnownKeys,
     Verdict,
     fingerprint,
@@ -54,7 +55,7 @@ class PinnedKey:
 
     def algorithms(self, supported: Sequence[str]) -> Sequence[str]:
         """See Trust."""
-        return order_algorithms([a for a in supported if a], KnownKeys())
+        return order_algorithms(supported, KnownKeys((Entry(self.name, 0, "", key_type(self.blob), self.blob),)))
 
     def judge(self, blob: bytes) -> HostKeyError | None:
         """See Trust."""

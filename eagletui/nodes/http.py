@@ -87,7 +87,8 @@ class _Stream(httpcore.AsyncNetworkStream):
         server_hostname: str | None = None,  # noqa: ARG002
         timeout: float | None = None,  # noqa: ARG002, ASYNC109
     ) -> httpcore.AsyncNetworkStream:
-        raise httpcore.UnsupportedProtocol("a server on a node is asked by http, not https")
+        await self.aclose()
+        raise httpcore.UnsupportedProtocol("no TLS on a node's link")
 
     def get_extra_info(self, info: str) -> Any:
         # The pool asks this of an idle connection: readable then means that the server hung up.
@@ -178,6 +179,8 @@ class NodeTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """See httpx."""
+        if request.url.scheme != "http":
+            raise httpx.UnsupportedProtocol("a server on a node is asked by http, not https", request=request)
         if not isinstance(request.stream, httpx.AsyncByteStream):
             raise httpx.LocalProtocolError("the body of a request must be asynchronous", request=request)
         asked = httpcore.Request(

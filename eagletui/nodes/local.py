@@ -9,6 +9,7 @@ import contextlib
 import os
 import signal
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eagletui.errors import ChannelError, LinkLostError, ShellError
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     import httpx
 
 END_SECONDS = 2.0
-"""How long a child may take to end after its stdin did, before its process group is ended."""
+"""How long a child and its children may take to end after its pipes were closed, before their group is ended."""
 _LOOK_SECONDS = 0.05
 
 
@@ -68,57 +69,61 @@ class LocalPipes:
         return status if status is not None and status >= 0 else None
 
     async def aclose(self) -> None:
-        """Ends the child's stdin, waits for it, then ends its group. A command that ended by itself keeps the
-        children it left.
+        """Closes the child's pipes, waits for its whole group, then ends that. A command that ended by itself keeps
+        the children it left.
         """
-        if self._process.returncode is not None:
-            self._close_pipes()
+        ended = self._process.returncode is not None
+        self._close_pipes()
+        if ended:
             return
-        await self.write_eof()
-        try:
-            # Its output is dropped, since a child that cannot write never sees the end of its stdin.
-            async with asyncio.timeout(END_SECONDS):
-                await asyncio.gather(_drop(self._out), _drop(self._err), self._process.wait())
-        except TimeoutError:
-            self._end_group()
-            await self._process.wait()
-        finally:
-            if self._process.returncode is None:
-                self._end_group()
-            self._close_pipes()
-        await self._end_stragglers()
-
-    async def _end_stragglers(self) -> None:
-        """Members of the group that outlive its leader. The group's id cannot be reused while it has members, so it
-        is ours while seen.
-        """
         loop = asyncio.get_running_loop()
         until = loop.time() + END_SECONDS
-        while self._group_lives():
-            if loop.time() > until:
+        try:
+            while self._lives() and loop.time() < until:  # noqa: ASYNC110 - nobody tells when a group's last member ends
+                await asyncio.sleep(_LOOK_SECONDS)
+        finally:
+            if self._lives():
                 self._end_group()
-                return
-            await asyncio.sleep(_LOOK_SECONDS)
+        await self._process.wait()
 
-    def _group_lives(self) -> bool:
+    def _lives(self) -> bool:
+        """Whether the child, or a member of its group that outlived it, is there. A group's id is not given to others
+        while it has members, so what is seen from before the child's end until now is ours.
+        """
+        if self._process.returncode is None:
+            return True
         try:
             os.killpg(self._process.pid, 0)
         except (ProcessLookupError, PermissionError):
             return False
-        return True
+        return not _only_zombies(self._process.pid)
 
     def _end_group(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 
     def _close_pipes(self) -> None:
-        # asyncio has no public way to close the reading ends; its transport is what a Process has for that.
-        self._process._transport.close()  # type: ignore[attr-defined]
+        # Its next write ends a child that looks at no stdin, as sshd's closing does. asyncio has no public way to close
+        # the reading ends of a Process, and closing its transport as a whole would kill the child at once.
+        transport: asyncio.SubprocessTransport = self._process._transport  # type: ignore[attr-defined]
+        for number in (0, 1, 2):
+            if (pipe := transport.get_pipe_transport(number)) is not None:
+                pipe.close()
 
 
-async def _drop(reader: asyncio.StreamReader) -> None:
-    while await reader.read(CHUNK):
-        pass
+def _only_zombies(group: int) -> bool:
+    """Whether nobody in a process group runs any more. In a container whose first process reaps nobody, orphans stay
+    zombies; where there is no /proc the answer is no.
+    """
+    states = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_bytes().rpartition(b")")[2].split()
+        except OSError:
+            continue
+        if len(fields) > 2 and fields[2] == b"%d" % group:
+            states.add(fields[0])
+    return states == {b"Z"}
 
 
 class LocalLink:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import socket
 import time
 from collections.abc import Sequence
@@ -33,6 +34,9 @@ from eagletui.shell.script import Command
 
 if TYPE_CHECKING:
     import httpx
+
+# Without a handler Python prints a library's warnings on stderr, which is the user's screen.
+logging.getLogger("asyncssh").addHandler(logging.NullHandler())
 
 KEEPALIVE_SECONDS = 5.0
 KEEPALIVE_COUNT = 2
@@ -421,17 +425,17 @@ _TEXT_OPTIONS = (
     "HostKeyAlias",
     "IdentityAgent",
     "ProxyCommand",
-    "StrictHostKeyChecking",
     "HostKeyAlgorithms",
     "ConnectTimeout",
 )
-_YES_NO_OPTIONS = ("IdentitiesOnly", "Compression", "HashKnownHosts", "PubkeyAuthentication")
+_YES_NO_OPTIONS = ("IdentitiesOnly", "Compression", "PubkeyAuthentication")
 
 
 def settings_without_ssh(target: Target, config_file: Path | None) -> HostSettings:
     """Settings by asyncssh's own reader of ssh_config, for machines without `ssh`. Raises ConnectError.
 
-    They are written as `ssh -G` would print them, so that one parser gives both.
+    They are written as `ssh -G` would print them, so that one parser gives both. asyncssh does not know
+    StrictHostKeyChecking and HashKnownHosts: unknown host keys are then refused even where `accept-new` is set.
     """
     files = [config_file] if config_file is not None else [p for p in (Path(home(), ".ssh/config"),) if p.is_file()]
     try:
