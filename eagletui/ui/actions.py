@@ -47,7 +47,7 @@ ACTIONS: tuple[Action, ...] = (
         "pane.maximise",
         "m",
         "maximise",
-        "Give the whole screen to this pane, or back (also: double click)",
+        "This pane alone, or all (also: double click)",
         "Panes",
         footer=True,
     ),

@@ -1,5 +1,7 @@
 """Hand-made snapshots: each scene is a situation that the screen must show well."""
 
+# ruff: noqa: E501 - lines of a log are as long as they are
+
 from __future__ import annotations
 
 import math

@@ -11,7 +11,7 @@ import pytest
 from textual.pilot import Pilot
 
 from eagletui.logs.store import LineKind, StoredLine
-from eagletui.monitor.snapshot import Snapshot
+from eagletui.monitor.snapshot import Health, Link, Snapshot
 from eagletui.ui.actions import ACTIONS
 from eagletui.ui.app import EagleApp
 from eagletui.ui.panes.throughput import ThroughputPane
@@ -34,6 +34,16 @@ class Screen:
     @property
     def main(self) -> MainScreen:
         return self.app._main
+
+    def follows(self) -> bool:
+        return self.main.log_pane.following
+
+    def top(self) -> object:
+        """The screen in front."""
+        return self.app.screen
+
+    def shown(self, name: str) -> bool:
+        return self.main.pane(name).display
 
     def pane(self, name: str) -> str:
         return self.main.pane(name).text()
@@ -152,10 +162,10 @@ async def test_unknown_is_a_dash_and_never_zero() -> None:
         replace(
             base,
             gpus=scenes.gpu_view(gpus),
-            health=scenes.Health(),
+            health=Health(),
             family_alive=None,
             uptime_s=None,
-            link=scenes.Link("up"),
+            link=Link("up"),
         )
     ) as s:
         row = next(line for line in s.pane("gpus").splitlines() if line.startswith("│ 3"))
@@ -216,7 +226,7 @@ async def test_remote_text_is_text() -> None:
         await s.pilot.pause()
         await s.pilot.press("v")
         await s.pilot.pause()
-        assert isinstance(s.app.screen, ServerChooser)
+        assert isinstance(s.top(), ServerChooser)
 
 
 async def test_nothing_is_repainted_when_nothing_changed() -> None:
@@ -272,7 +282,7 @@ async def test_the_log_follows_pauses_and_counts_what_it_missed() -> None:
         await grow(1)
         assert f"new line {store.end - 1}" in s.pane("log")
         await s.pilot.press("up", "up", "up")
-        assert not log.following
+        assert not s.follows()
         assert "paused" in s.pane("log")
         painted = log.painted
         shown = s.pane("log").splitlines()[1:-1]
@@ -281,14 +291,14 @@ async def test_the_log_follows_pauses_and_counts_what_it_missed() -> None:
         assert "+50 new" in s.pane("log")
         assert log.painted - painted <= 2  # the badge and the count, no line
         await s.pilot.press("G")
-        assert log.following
+        assert s.follows()
         assert f"new line {store.end - 1}" in s.pane("log")
         await s.pilot.press("g")
         assert "16:10:00" in s.pane("log").splitlines()[1]
         await s.pilot.press("end", "space")
-        assert not log.following
+        assert not s.follows()
         await s.pilot.press("space")
-        assert log.following
+        assert s.follows()
 
 
 async def test_scrolling_down_to_the_end_follows_again() -> None:
@@ -324,7 +334,7 @@ async def test_keys_focus_panes_and_maximise() -> None:
         await s.pilot.press("m")
         await s.pilot.pause()
         assert s.main.pane("gpus").size.width == 160
-        assert not s.main.pane("log").display
+        assert not s.shown("log")
         await s.pilot.press("5")
         await s.pilot.pause()
         assert s.main.pane("log").size == s.main.pane("log").size.with_width(160)
@@ -339,13 +349,13 @@ async def test_tabs_on_a_small_terminal() -> None:
         assert "1 Startup  2 Health  3 GPUs  4 Throughput" in first
         await s.pilot.press("4")
         await s.pilot.pause()
-        assert s.main.pane("throughput").display
-        assert not s.main.pane("startup").display
+        assert s.shown("throughput")
+        assert not s.shown("startup")
         assert "Nothing was generated yet." in s.pane("throughput")
         at = s.pane("throughput").splitlines()[0].index("3 GPUs")
         await s.pilot.click("#throughput", offset=(at, 0))
         await s.pilot.pause()
-        assert s.main.pane("gpus").display
+        assert s.shown("gpus")
         assert "8 × H200" in s.pane("gpus")
 
 
@@ -359,7 +369,7 @@ async def test_double_click_maximises() -> None:
 async def test_too_small_says_so_and_comes_back() -> None:
     async with screen(scenes.ready(), (50, 12)) as s:
         notice = s.main.query_one("#too-small")
-        assert notice.display
+        assert bool(notice.display)
         assert not s.main.query_one("#deck").display
         await s.pilot.resize_terminal(160, 48)
         await s.pilot.pause()
@@ -386,19 +396,19 @@ async def test_every_key_works_or_says_not_yet() -> None:
 
 async def test_several_servers_are_asked_for_once() -> None:
     async with screen(scenes.several()) as s:
-        assert isinstance(s.app.screen, ServerChooser)
+        assert isinstance(s.top(), ServerChooser)
         await s.pilot.press("down", "enter")
         await s.pilot.pause()
         assert s.source.selected == ["52000:1"]
         await s.change(s.source.now)
-        assert s.app.screen is s.main
+        assert s.top() is s.main
 
 
 async def test_help_lists_every_action() -> None:
     async with screen(scenes.ready()) as s:
         await s.pilot.press("question_mark")
         await s.pilot.pause()
-        assert isinstance(s.app.screen, HelpScreen)
+        assert isinstance(s.top(), HelpScreen)
         text = "\n".join(str(w.render()) for w in s.app.screen.query(".help-column"))
         assert all(a.help in text for a in ACTIONS)
         await s.pilot.press("escape")
@@ -409,7 +419,7 @@ async def test_a_theme_is_previewed_and_undone() -> None:
         before = s.main.log_pane.render_line(1)._segments[-1].style
         await s.pilot.press("t")
         await s.pilot.pause()
-        assert isinstance(s.app.screen, ThemeChooser)
+        assert isinstance(s.top(), ThemeChooser)
         await s.pilot.press("down")
         await s.pilot.pause()
         assert s.app.theme != "eagle-night"
@@ -421,7 +431,7 @@ async def test_a_theme_is_previewed_and_undone() -> None:
         await s.pilot.press("t", "down", "enter")
         await s.pilot.pause()
         assert s.app.theme != "eagle-night"
-        assert s.app.screen is s.main
+        assert s.top() is s.main
 
 
 @pytest.mark.parametrize("theme", ["eagle-day", "eagle-contrast", "terminal", "eagle-dusk", "no-such-theme"])

@@ -52,9 +52,9 @@ class Columns:
         """Share a width: numbers always, bars next, then the history, then words beside marks."""
         fixed = 2 + 5 + 1 + 7 + 1 + 4 + 4 + 5  # index, util, gap, used, gap, total, °C, W
         room = width - fixed
-        mark = 2 if room < 40 else MARK_CELLS if room > 58 else 8
+        mark = 2 if room < 34 else MARK_CELLS if room > 58 else 8
         room -= mark
-        spark = SPARK_CELLS if room >= 46 else SPARK_MIN if room >= 30 else 0
+        spark = SPARK_CELLS if room >= 46 else SPARK_MIN if room >= 26 else 0
         room -= spark + (2 if spark else 0)
         room = max(0, room)
         memory = min(BAR_CELLS, (room + 1) // 2)

@@ -49,8 +49,10 @@ class HealthPane(Pane):
         out: list[Line] = []
         state = snapshot.verdict.state
         said = snapshot.verdict.reason.text if state in _EXPLAIN else ""
-        if said and room > 1:
-            out += [EMPTY, *(((row, LEVEL_OF_STATE[state]),) for row in wrap(said, width, min(4, room - 1)))]
+        if said and room > 0:
+            rows = wrap(said, width, min(4, room))
+            blank: list[Line] = [EMPTY] if len(rows) < room else []
+            out += [*blank, *(((row, LEVEL_OF_STATE[state]),) for row in rows)]
         detail = snapshot.health.detail
         notes = [
             *([detail] if detail and state not in (State.STARTING, State.ABSENT) else []),

@@ -17,7 +17,6 @@ from textual.widget import Widget
 from eagletui.ui.widgets.ink import Ink
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, changed, clean, fit, strip_of, tidy, width_of
 
-
 DOUBLE = 2
 
 
