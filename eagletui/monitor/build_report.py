@@ -26,7 +26,7 @@ from eagletui.monitor.report import (
 from eagletui.monitor.snapshot import Health, Throughput
 from eagletui.servers.attribution import Owners
 from eagletui.servers.model import Inventory, Member, Orphan, Reason, Server, State
-from eagletui.shell.masking import mask_argv, mask_text
+from eagletui.shell.masking import mask_argv, mask_text, shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,14 @@ class Assessment:
     health: Health | None
     throughput: Throughput | None
     log_age_s: float | None
+
+
+def _text(text: str | None) -> str | None:
+    return None if text is None else shown(text)
+
+
+def _masked(text: str) -> str:
+    return shown(mask_text(text))
 
 
 def _rounded(value: float | None, digits: int = 1) -> float | None:
@@ -87,9 +95,9 @@ def _progress(log: LogState) -> ProgressModel | None:
 def _server(one: Assessment, now: float) -> ServerModel:
     server = one.server
     return ServerModel(
-        id=server.id, engine=server.engine, pid=server.pid, user=server.user, port=server.port, model=server.model,
-        log=server.log.path, command=list(mask_argv(server.command)), cwd=server.cwd, family=[_member(m) for m in server.family],
-        state=one.state.value, phase=one.log.phase, reason=ReasonModel(code=one.reason.code, text=mask_text(one.reason.text)),
+        id=server.id, engine=server.engine, pid=server.pid, user=_text(server.user), port=server.port, model=_text(server.model),
+        log=_text(server.log.path), command=[shown(word) for word in mask_argv(server.command)], cwd=_text(server.cwd), family=[_member(m) for m in server.family],
+        state=one.state.value, phase=one.log.phase, reason=ReasonModel(code=one.reason.code, text=_masked(one.reason.text)),
         progress=_progress(one.log), uptime_s=_rounded(server.age_s), log_age_s=_rounded(one.log_age_s),
         health=_health(one.health, now), throughput=_throughput(one.throughput, now),
     )  # fmt: skip
@@ -99,9 +107,9 @@ def _gpu(gpu: Gpu, owners: Owners) -> GpuModel:
     processes = []
     for process in gpu.processes:
         owner = owners.of(process)
-        name = mask_text(process.name) if process.name is not None else None
+        name = _masked(process.name) if process.name is not None else None
         processes.append(
-            GpuProcessModel(pid=process.pid, user=owner.user, name=name, mem_mib=process.mem_mib, server=owner.server)
+            GpuProcessModel(pid=process.pid, user=_text(owner.user), name=name, mem_mib=process.mem_mib, server=owner.server)
         )
     return GpuModel(
         index=gpu.index, uuid=gpu.uuid, name=gpu.name, state=gpu.state, util_pct=gpu.util_pct, mem_used_mib=gpu.mem_used_mib,
@@ -119,7 +127,7 @@ def _orphan(orphan: Orphan, report: GpuReport) -> OrphanModel:
     pid = orphan.process.pid
     held = [p.mem_mib for gpu in report.gpus for p in gpu.processes if p.pid == pid and p.mem_mib is not None]
     return OrphanModel(
-        pid=pid, name=orphan.name, user=orphan.user, gpu_mem_mib=sum(held) if held else None, age_s=_rounded(orphan.age_s)
+        pid=pid, name=_masked(orphan.name), user=_text(orphan.user), gpu_mem_mib=sum(held) if held else None, age_s=_rounded(orphan.age_s)
     )  # fmt: skip
 
 

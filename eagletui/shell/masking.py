@@ -178,3 +178,11 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
             continue
         masked.append(mask_text(word))
     return tuple(masked)
+
+
+_LONE = re.compile("[\ud800-\udfff]")
+
+
+def shown(text: str) -> str:
+    """Text that can be written anywhere: bytes that were no UTF-8 (kept as lone surrogates, to go back unchanged) become U+FFFD."""
+    return _LONE.sub("\ufffd", text)

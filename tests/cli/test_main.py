@@ -1,0 +1,79 @@
+"""The command line: help, mistakes, and sentences instead of tracebacks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eagletui import __version__
+from eagletui.cli.main import COMMANDS
+from tests.cli.command import run
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_version(tmp_path: Path, flag: str) -> None:
+    done = run(tmp_path, flag)
+    assert (done.returncode, done.stdout) == (0, f"eagletui {__version__}\n")
+
+
+def test_help_names_every_command_and_the_first_thing_to_try(tmp_path: Path) -> None:
+    done = run(tmp_path, "--help")
+    assert done.returncode == 0
+    assert "connect demo" in done.stdout
+    for name in COMMANDS:
+        assert f"  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", list(COMMANDS))
+def test_every_command_has_help(tmp_path: Path, name: str) -> None:
+    done = run(tmp_path, name, "--help")
+    assert done.returncode == 0
+    assert "Usage" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("argv", "status", "says"),
+    [
+        (["conect", "demo"], 2, "Did you mean 'connect'?"),
+        (["status"], 2, "Missing argument"),
+        (["connect", "demo"], 2, "eagletui status demo"),
+        (["status", "local", "--speed", "3"], 2, "demo node alone"),
+        (["status", "local", "--port", "99999"], 2, "65535"),
+        (["status", "local", "-F", "/no/such/file"], 2, "does not exist"),
+        (["status", "-F", "/etc/hosts"], 2, "Missing argument"),
+    ],
+)
+def test_a_mistake_is_a_sentence(tmp_path: Path, argv: list[str], status: int, says: str) -> None:
+    done = run(tmp_path, *argv)
+    assert done.returncode == status
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("node", "says"),
+    [
+        ("no-such-host.invalid", "no-such-host.invalid"),
+        ("127.0.0.1:1", "127.0.0.1"),
+    ],
+)
+def test_no_link_is_offline(tmp_path: Path, node: str, says: str) -> None:
+    done = run(tmp_path, "status", node, "--json")
+    assert done.returncode == 20
+    model = json.loads(done.stdout)
+    assert model["link"]["state"] == "down"
+    assert says in model["link"]["error"]
+    assert model["servers"] == model["gpus"] == []
+    assert "Traceback" not in done.stderr
+
+
+def test_keys_and_themes_are_one_a_line(tmp_path: Path) -> None:
+    keys = run(tmp_path, "keys")
+    assert keys.returncode == 0
+    assert any(line.split()[0] == "q" for line in keys.stdout.splitlines())
+    themes = run(tmp_path, "themes")
+    assert themes.returncode == 0
+    assert len(themes.stdout.splitlines()) >= 4
