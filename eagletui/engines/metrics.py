@@ -45,6 +45,8 @@ def read_metrics(text: str, engine: Engine) -> Figures:
         ranks = found.setdefault(field, {})
         ranks[rank] = max(ranks.get(rank, value), value)
     gauges = {field: _whole_server(field, ranks) for field, ranks in found.items()}
+    if not gauges.get("accept_len"):
+        gauges.pop("accept_len", None)  # a step accepts at least one token: 0 stands for "none yet"
     sample = BatchSample(
         "metrics",
         gauges.get("gen_tok_s"),

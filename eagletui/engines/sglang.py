@@ -52,7 +52,7 @@ BARS = (
         "weights",
         "shards",
     ),
-    Bars(re.compile(r"(?:\[BCG\] )?Capturing "), "graphs", "graphs"),
+    Bars(re.compile(r"(?:\[BCG\] )?Capturing\b"), "graphs", "graphs"),
     Bars(re.compile(r"DeepGEMM warmup"), "compile", "kernels"),
 )
 

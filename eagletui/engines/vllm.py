@@ -50,7 +50,7 @@ BARS = (
         "weights",
         "shards",
     ),
-    Bars(re.compile(r"Capturing "), "graphs", "graphs"),
+    Bars(re.compile(r"Capturing\b"), "graphs", "graphs"),
     Bars(re.compile(r"DeepGEMM warmup"), "compile", "kernels"),
 )
 

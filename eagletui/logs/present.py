@@ -84,7 +84,9 @@ class Presenter:
     def _show_bar(self, record: Record, bar: Bar, shown: StoredLine) -> None:
         key = _key(record, bar)
         place = self._bars.get(key)
-        if place is None and bar.label:  # a bar draws itself once before it has a name
+        if bar.label and (
+            place is None or not _goes_on(place.bar, bar)
+        ):  # a bar draws itself once before it has a name
             unnamed = self._bars.get((key[0], ""))
             if unnamed is not None and unnamed.bar.total == bar.total and unnamed.bar.done <= bar.done:
                 place = self._bars[key] = self._bars.pop((key[0], ""))

@@ -14,10 +14,10 @@ from eagletui.engines.bars import Bar, read_bar
 from eagletui.engines.batch import BatchSample
 from eagletui.engines.spec import ENGINES, Engine, Mark, detail_in, elapsed_in, load_engine
 from eagletui.logs.decoder import LineDecoder, RawLine
-from eagletui.logs.events import BatchSeen, Event, LaunchBegan, ProbeLine, ProgressSeen
+from eagletui.logs.events import BatchSeen, Event, LaunchBegan, PhaseBegan, ProbeLine, ProgressSeen
 from eagletui.logs.faults import Tracebacks
 from eagletui.logs.launch import LOADING, Launch
-from eagletui.logs.records import Record, read_record
+from eagletui.logs.records import Record, is_later, read_record
 from eagletui.logs.stage import Moment
 from eagletui.logs.state import LogState, PhaseName, Progress
 from eagletui.logs.totals import Totals
@@ -209,7 +209,8 @@ class Reader:
         server = self._server_of(record)
         if record.stamp is not None:
             when = Moment(record.stamp, now)
-            self._newest = when
+            if self._newest is None or is_later(self._newest.stamp, record.stamp):
+                self._newest = when
         else:  # it was printed after the last line that has a time; uvicorn's lines under vLLM have none
             when = Moment(self._newest.stamp if self._newest is not None else None, now)
         shown = self._meaning(server, record, when, events) if server is not None else Line(record)
@@ -287,7 +288,9 @@ class Reader:
             server.launch = Launch(engine, server.source, when, server.launches, seen=seen)
             server.totals = Totals()
             server.bars.clear()
-            self._tracebacks.clear()
+            if seen:
+                self._tracebacks.clear()
+                self._newest = when if when.stamp is not None else None
         return server.launch
 
     def _apply(self, server: _Server, mark: Mark, record: Record, when: Moment, events: list[Event]) -> None:
@@ -314,14 +317,16 @@ class Reader:
             return []
         args = engine.read_args(record.text) if mark.act == "args" else {}
         # vLLM tells its version first and its arguments next: one launch.
+        began: list[Event] = []
         if launch is None or not launch.speechless:
             launch = self._launched(server, engine.name, when, seen=True)
+            began = [PhaseBegan("launch", server.source)]
         for name, keys in engine.arguments.items():
             found = next((args[key] for key in keys if args.get(key) is not None), None)
             if found is not None:
                 args.setdefault(name, found)
         launch.note_args(args)
-        return [LaunchBegan(engine.name, args, server.source)]
+        return [LaunchBegan(engine.name, args, server.source), *began]
 
     # ---- faults, figures, bars ---------------------------------------------------------------------------------------
 

@@ -72,16 +72,25 @@ def elapsed(begin: float | None, end: float | None) -> float | None:
     if begin is None or end is None:
         return None
     seconds = end - begin
-    if seconds >= 0:
-        return seconds if (begin < DAY) == (end < DAY) else None
-    if begin < DAY:
-        return seconds + DAY
-    if end >= _YEARLESS and begin < _YEARLESS + 366 * DAY:
-        return seconds + 366 * DAY
-    return 0.0 if seconds > -DAY else None  # several writers: a line may come a little after a later one
+    if (begin < DAY) != (end < DAY):
+        return None
+    if seconds < 0:
+        # Several writers: a line may come a little after a later one. A long way back is midnight, or New Year.
+        round_s = DAY if begin < DAY else 366 * DAY if begin < _YEARLESS_END else None
+        if round_s is not None and seconds < -round_s / 2:
+            return seconds + round_s
+        return 0.0 if seconds > -DAY else None
+    return seconds
 
 
-_YEARLESS = (date(1972, 1, 1).toordinal() - date(1970, 1, 1).toordinal()) * DAY
+def is_later(known: float | None, stamp: float) -> bool:
+    """Whether a stamp is after the newest one known so far."""
+    if known is None:
+        return True
+    return stamp > known or (elapsed(known, stamp) or 0.0) > 0
+
+
+_YEARLESS_END = (date(1973, 1, 1).toordinal() - date(1970, 1, 1).toordinal()) * DAY
 
 
 @lru_cache(maxsize=64)

@@ -17,7 +17,8 @@ LogVerdict = Literal["starting", "ready", "stalled", "crashed", "stopped", "unkn
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A bar: n/N is the truth. `rate` per second as computed or printed, `eta_s` null when it cannot be trusted. `label` is the bar's own words."""
+    """A bar: n/N is the truth. `rate` per second as computed or printed, `eta_s` null when it cannot be trusted.
+    `label` is the bar's own words."""
 
     done: int
     total: int
@@ -30,7 +31,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """One stage of the launch. `seconds` None while it runs (then `began_at`, monotonic, is set) or when it is unknown. `detail`: a few words ("TP 8, nccl 2.28.9")."""
+    """One stage of the launch. `seconds` None while it runs (then `began_at`, monotonic, is set) or when it is
+    unknown. `detail`: a few words ("TP 8, nccl 2.28.9")."""
 
     name: PhaseName
     status: Literal["done", "running"]
@@ -41,7 +43,8 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """The log's own verdict on the current launch. `ready_s`: seconds from launch to ready by the log; `args` is what the server printed of its arguments."""
+    """The log's own verdict on the current launch. `ready_s`: seconds from launch to ready by the log; `args` is what
+    the server printed of its arguments."""
 
     state: LogVerdict = "unknown"
     phase: PhaseName | None = None

@@ -26,9 +26,11 @@ class LineKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoredLine:
-    """One line as shown. `text` is clean (no escape sequences, no control characters); `time` ("14:05:39") and `rank` ("TP0") were taken off its front.
+    """One line as shown. `text` is clean (no escape sequences, no control characters); `time` ("14:05:39") and `rank`
+    ("TP0") were taken off its front.
 
-    `level` is the level word when the line had one ("WARNING"), taken off the front, too. `count` is how many lines are folded in it.
+    `level` is the level word when the line had one ("WARNING"), taken off the front, too. `count` is how many lines
+    are folded in it.
     """
 
     text: str
@@ -40,7 +42,8 @@ class StoredLine:
 
 
 class LineStore:
-    """Lines numbered from 0 for as long as the store lives: `first` is the oldest still kept, `end` is one past the newest.
+    """Lines numbered from 0 for as long as the store lives: `first` is the oldest still kept, `end` is one past the
+    newest.
 
     `revision` grows with every change, `replace_last` included (a progress bar or a probe count that updates in place).
     """

@@ -1,5 +1,7 @@
 """Framing: the same lines for every split, nothing raises, nothing hides."""
 
+# ruff: noqa: E501 - lines of logs stand as they are printed
+
 from __future__ import annotations
 
 import time
