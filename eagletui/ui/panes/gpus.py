@@ -74,6 +74,10 @@ class GpuPane(Pane):
         gpus = self.snapshot.gpus.report.gpus
         return 2 + 2 + sum(1 + len(gpu.mig) for gpu in gpus) if gpus else 0
 
+    def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
+        """See Pane."""
+        return (snapshot.gpus, snapshot.link.state, snapshot.inventory, snapshot.server)
+
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """Header, rows, sum."""
         view = snapshot.gpus

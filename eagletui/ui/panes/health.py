@@ -24,6 +24,18 @@ class HealthPane(Pane):
     number = "2"
     name_ = "Health"
 
+    def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
+        """See Pane."""
+        return (
+            snapshot.health,
+            snapshot.verdict,
+            snapshot.link,
+            snapshot.family_alive,
+            snapshot.family_total,
+            snapshot.log.error,
+            snapshot.notes,
+        )
+
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """Rows of label, word, detail."""
         lines = [

@@ -42,6 +42,17 @@ class LogPane(LineView, Pane):
                 self._times = self._times or bool(line.time)
                 self._rank_cells = min(MAX_RANK_CELLS, max(self._rank_cells, len(line.rank)))
 
+    def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
+        """See Pane."""
+        return (
+            id(snapshot.log.store),
+            snapshot.log.store.revision,
+            snapshot.log.path,
+            snapshot.log.error,
+            snapshot.log.following,
+            snapshot.link.state,
+        )
+
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """The visible lines, or a sentence when there are none."""
         log = snapshot.log

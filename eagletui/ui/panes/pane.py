@@ -20,12 +20,21 @@ class Pane(Frame):
         super().__init__(id=id)
         self.snapshot: Snapshot | None = None
         self.now = 0.0
+        self._parts: tuple[object, ...] = ()
 
     def show(self, snapshot: Snapshot, now: float) -> None:
-        """Draw this snapshot; only what differs is repainted."""
+        """Draw this snapshot; only what differs is repainted. Nothing is done when its parts are the same within the same second."""
+        parts = (self.parts(snapshot), int(now))
+        same = self.snapshot is not None and parts == self._parts
         self.snapshot = snapshot
         self.now = now
-        self.redraw()
+        if not same:
+            self._parts = parts
+            self.redraw()
+
+    def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
+        """What of a snapshot this pane shows at once; the rest (ages) it shows within a second."""
+        raise NotImplementedError
 
     def view(self, width: int, height: int) -> View:
         """The content, empty until there is a snapshot."""

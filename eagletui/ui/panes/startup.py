@@ -27,6 +27,18 @@ class StartupPane(Pane):
     number = "1"
     name_ = "Startup"
 
+    def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
+        """See Pane."""
+        return (
+            snapshot.startup,
+            snapshot.verdict,
+            snapshot.server,
+            snapshot.link,
+            snapshot.inventory,
+            snapshot.discovered,
+            snapshot.log.path,
+        )
+
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """What fits the state."""
         state = snapshot.verdict.state

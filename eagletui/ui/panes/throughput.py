@@ -46,6 +46,10 @@ class ThroughputPane(Pane):
             self._drawn_at = float("-inf")
         super().show(snapshot, now)
 
+    def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
+        """See Pane."""
+        return (snapshot.throughput, snapshot.link.state, _server_id(snapshot))
+
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """Title with the last value, chart, figures below."""
         last = snapshot.throughput

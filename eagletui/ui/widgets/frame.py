@@ -82,12 +82,23 @@ class Painted(Widget):
             self.painted += len(rows)
             self.refresh()
             return
+        dirty: Region | None = None
         for y, (before, after) in enumerate(zip(old, rows, strict=True)):
             span = changed(before, after)
-            if span is not None:
-                self._strips[y] = None
-                self.painted += 1
-                self.refresh(Region(span[0], y, span[1] - span[0], 1))
+            if span is None:
+                continue
+            self._strips[y] = None
+            self.painted += 1
+            region = Region(span[0], y, span[1] - span[0], 1)
+            # Neighbouring rows go as one region: the compositor's cost is by the region.
+            if dirty is not None and dirty.bottom == y:
+                dirty = dirty.union(region)
+                continue
+            if dirty is not None:
+                self.refresh(dirty)
+            dirty = region
+        if dirty is not None:
+            self.refresh(dirty)
 
     def on_mount(self) -> None:
         """The colours of the theme there is."""
