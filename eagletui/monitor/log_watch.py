@@ -140,6 +140,7 @@ class LogWatch:
         assert follower is not None  # noqa: S101 - parts come from it
         self.following = True
         if part.gap:
+            self._reader.flush(now)
             self._presenter.mark(f"{part.gap:,} bytes before this were not read".replace(",", "\u00a0"))
         # What was there when we came is as old as the file; only then lines are of now.
         moment = now - self._past_age if self._in_past else now

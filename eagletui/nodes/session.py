@@ -77,14 +77,14 @@ async def _feed_and_end(pipes: Pipes, data: bytes) -> None:
 async def run_command(opener: Opener, command: Command, node: str, seconds: float, limit: int) -> Completed:
     """Run to the end. Raises CommandTimeout, ShellError, LinkLostError, and whatever the opener raises."""
     sent = wire(command)
-    stripper = MarkStripper()
+    stripper, quiet = MarkStripper(), MarkStripper()
     pipes: Pipes | None = None
     tasks: list[asyncio.Task[bytes] | asyncio.Task[None]] = []
     try:
         async with asyncio.timeout(seconds):
             pipes = await opener(sent.line)
             out = asyncio.create_task(_gather(pipes.read_stdout, limit, stripper.decode))
-            err = asyncio.create_task(_gather(pipes.read_stderr, RUN_STDERR_LIMIT))
+            err = asyncio.create_task(_gather(pipes.read_stderr, RUN_STDERR_LIMIT, quiet.decode))
             tasks = [out, err, asyncio.create_task(_feed_and_end(pipes, sent.stdin))]
             await asyncio.gather(*tasks)
             status = await pipes.wait()
@@ -98,7 +98,8 @@ async def run_command(opener: Opener, command: Command, node: str, seconds: floa
             await pipes.aclose()
     stripper.flush()
     if not stripper.seen:
-        raise _shell_error(node, status, stripper.noise or err.result())
+        quiet.flush()
+        raise _shell_error(node, status, stripper.noise or quiet.noise)
     return Completed(status, out.result(), err.result())
 
 
@@ -126,6 +127,7 @@ class CommandStream:
         self._node = node
         self._stripper = MarkStripper()
         self._stderr = bytearray()
+        self._quiet = MarkStripper()
         self._deadline = asyncio.get_running_loop().time() + START_SECONDS
         self._feeding = asyncio.create_task(_feed(pipes, wire(command).stdin))
         self._listening = asyncio.create_task(self._listen())
@@ -156,7 +158,8 @@ class CommandStream:
         if self._stripper.seen:
             return b""
         await asyncio.gather(self._listening, return_exceptions=True)
-        raise _shell_error(self._node, await self._pipes.wait(), self._stripper.noise or bytes(self._stderr))
+        self._quiet.flush()
+        raise _shell_error(self._node, await self._pipes.wait(), self._stripper.noise or self._quiet.noise)
 
     async def write(self, data: bytes) -> None:
         """See base.Stream."""
@@ -178,7 +181,7 @@ class CommandStream:
         # Read for ever: stdout and stderr share one window, and a full stderr would stop stdout.
         with contextlib.suppress(LinkLostError):
             while chunk := await self._pipes.read_stderr(CHUNK):
-                self._stderr += chunk[: STREAM_STDERR_LIMIT - len(self._stderr)]
+                self._stderr += self._quiet.decode(chunk)[: STREAM_STDERR_LIMIT - len(self._stderr)]
 
     async def aclose(self) -> None:
         """End it. Never raises."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 MARK = b"@eagletui begins@\n"
-"""Printed by the prologue before the script runs; everything up to it is somebody else's noise."""
+"""Printed by the prologue on stdout and stderr before the script runs; everything up to it is somebody else's noise."""
 
 PROLOGUE = r"""LC_ALL=C; export LC_ALL; unset CDPATH ENV BASH_ENV
 IFS= read -r eagletui_n || exit 125
@@ -23,7 +23,7 @@ IFS= read -r eagletui_a || exit 125
 eagletui_a=$(printf '%b.' "$eagletui_a"); set -- "$@" "${eagletui_a%.}"
 eagletui_n=$((eagletui_n - 1))
 done
-printf '%s\n' '@eagletui begins@'
+printf '%s\n' '@eagletui begins@'; printf '%s\n' '@eagletui begins@' >&2
 """
 
 

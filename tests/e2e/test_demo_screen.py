@@ -17,7 +17,7 @@ def test_it_becomes_ready_and_quits(tmp_path: Path, width: int, height: int) -> 
     with terminal([*DEMO, "--speed", "4"], tmp_path, width=width, height=height) as term:
         screen = term.until("STARTING")
         assert "Startup" in screen
-        term.until("READY", 30)
+        term.until("READY", 60)
         screen = term.until(r"\d+\.\d tok/s", 30)
         assert max(len(line) for line in screen.splitlines()) <= width
         term.keys("q")

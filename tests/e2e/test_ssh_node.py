@@ -14,9 +14,7 @@ from tests.cli.command import run
 from tests.e2e.terminal import terminal
 from tests.engine import engine_of_user
 from tests.requires import require
-from tests.sshd import Sshd, ssh_key, sshd_server, sshd_users
-
-__all__ = ["ssh_key", "sshd_server", "sshd_users"]
+from tests.sshd import Sshd
 
 
 def home_of(sshd: Sshd, shell: str) -> Path:
@@ -49,13 +47,13 @@ def test_a_start_is_followed_on_the_screen(tmp_path: Path, sshd_server: Sshd) ->
     python_of_the_system()
     user = sshd_server.user("bash")
     argv = [sys.executable, "-m", "eagletui", "connect", sshd_server.target("bash"), "-F", str(sshd_server.config)]
-    with engine_of_user(user, home_of(sshd_server, "bash"), pace_s=0.4) as (port, _), terminal([*argv, "--port", str(port)], tmp_path) as term:
+    with engine_of_user(user, home_of(sshd_server, "bash"), pace_s=1.0) as (port, _), terminal([*argv, "--port", str(port)], tmp_path) as term:
         first = term.until(r"(\d+)/16")
         seen = re.search(r"(\d+)/16", first)
         assert seen is not None
         term.until(rf"(?!{seen[1]}/16)\b\d+/16")
         assert "STARTING" in first
-        term.until("READY", 30)
+        term.until("READY", 60)
         term.until(r"8\d\.\d tok/s")
         term.until("alive +4 of 4")
         term.keys("q")
@@ -90,7 +88,7 @@ def test_a_log_without_permission_is_a_sentence_on_the_screen(tmp_path: Path, ss
             with terminal([*argv, "--port", str(port), "--log", path], tmp_path) as term:
                 screen = term.until(says)
                 assert "hidden" not in screen
-                term.until("READY", 30)
+                term.until("READY", 60)
                 term.keys("q")
                 term.until("exit status 0")
 
