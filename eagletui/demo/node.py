@@ -42,6 +42,7 @@ class DemoNode:
         self.speed = speed
         self.world: World | None = None
         self._now = node_clock()
+        self._lock = asyncio.Lock()
         self._server: DemoServer | None = None
         self._node: SshNode | None = None
 
@@ -52,11 +53,14 @@ class DemoNode:
 
     async def connect(self) -> None:
         """See base.Node. Raises ConnectError."""
+        async with self._lock:
+            if self._node is None or self._node.is_lost:
+                await self._open()
+
+    async def _open(self) -> None:
         from eagletui.demo.server import DemoServer
         from eagletui.nodes.ssh import SshNode
 
-        if self._node is not None and not self._node.is_lost:
-            return
         await self.aclose()
         if self.world is None:
             now = self._now()

@@ -107,7 +107,16 @@ def login(own_pid: int, name: str, now: float, connected: float) -> list[Proc]:
     return [
         Proc(51_003, 1130, 51_003, 51_003, "sshd", connected, 0, ("sshd: demo [priv]",)),
         Proc(51_019, 51_003, 51_003, 51_003, "sshd", connected + 0.1, UID, ("sshd: demo@notty",)),
-        Proc(own_pid, 51_019, own_pid, own_pid, "sh", now, UID, ("sh", "-c", 'eval "$(dd bs=1 count=900 2>/dev/null)"', name)),
+        Proc(
+            own_pid,
+            51_019,
+            own_pid,
+            own_pid,
+            "sh",
+            now,
+            UID,
+            ("sh", "-c", 'eval "$(dd bs=1 count=900 2>/dev/null)"', name),
+        ),
     ]
 
 

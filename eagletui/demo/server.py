@@ -19,9 +19,18 @@ from eagletui.demo.answers import Answer, Poll
 from eagletui.demo.engine_http import HttpLink
 from eagletui.demo.processes import USER
 from eagletui.demo.world import World
-from eagletui.shell.script import MARK
+from eagletui.shell.script import MARK, Command, Script, wire
 
-COMMAND_LINE: Final = re.compile(r"exec sh -c 'eval \"\$\(dd bs=1 count=(\d{1,7}) 2>/dev/null\)\"' ([A-Za-z0-9-]+)")
+
+def _command_line() -> re.Pattern[str]:
+    """The one line that `script.wire` writes, whatever it is: groups are the script's bytes and its name."""
+    sample = wire(Command(Script("NAME", "")))
+    size = str(len(sample.stdin) - len(b"0\n"))
+    pattern = re.escape(sample.line).replace(size, r"(\d{1,7})").replace("NAME", "([A-Za-z0-9-]+)")
+    return re.compile(pattern)
+
+
+COMMAND_LINE: Final = _command_line()
 ARGUMENT_LIMIT: Final = 4096
 LOOK_S: Final = 0.1
 """How often a followed file is looked at; `tail -f` on a real node is told by the kernel, or looks every 0.2 s."""
@@ -29,8 +38,8 @@ IDLE_S: Final = 60.0
 """How often a program that ended by itself is looked at again: there is nothing to see, its stdin is waited for."""
 READ_SIZE: Final = 1 << 16
 POLL_LINE_LIMIT: Final = 1 << 20
-LINK_ERRORS: Final = (asyncssh.Error, OSError, asyncssh.BreakReceived, asyncssh.SignalReceived)
-"""What the other side can do to a channel: end it, send a signal. The script ends then."""
+LINK_ERRORS: Final = (asyncssh.Error, OSError)
+"""The other side closed the channel, or the link broke: nobody is left to tell."""
 Process = asyncssh.SSHServerProcess[bytes]
 
 
@@ -90,7 +99,13 @@ class DemoServer:
             self._tasks.discard(task)
 
     async def _process(self, process: Process) -> None:
-        await self._owned(self._run(process))
+        async def run() -> None:
+            try:
+                await self._run(process)
+            except (asyncssh.SignalReceived, asyncssh.BreakReceived):
+                process.exit_with_signal("TERM")
+
+        await self._owned(run())
 
     async def connect_http(self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]) -> None:
         """One forwarded connection to the engine."""
@@ -111,10 +126,11 @@ class DemoServer:
             await _finish(process, answers.refused("this simulated node runs eagletui's named scripts only", 127))
             return
         args = await _read_arguments(process, int(found[1]))
-        process.stdout.write(MARK)
         if args is None:
             process.exit(125)
             return
+        process.stdout.write(MARK)
+        process.stderr.write(MARK)
         streams: dict[str, Callable[[Process, list[bytes]], Awaitable[None]]] = {
             "poll": self._poll,
             "follow": self._follow,

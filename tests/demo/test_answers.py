@@ -42,7 +42,7 @@ def real(name: str, *args: str, stdin: bytes = b"") -> Answer:
     """The script as a node runs it."""
     sent = wire(Command(SCRIPTS[name], args, stdin))
     done = subprocess.run(["sh", "-c", sent.line], input=sent.stdin, capture_output=True, timeout=20, check=False)
-    return Answer(done.stdout.partition(MARK)[2], done.stderr, done.returncode)
+    return Answer(done.stdout.partition(MARK)[2], done.stderr.partition(MARK)[2], done.returncode)
 
 
 def test_every_script_has_an_answer() -> None:
