@@ -91,7 +91,10 @@ def test_widgets_know_only_textual() -> None:
 @pytest.mark.parametrize("room", PURE)
 def test_pure_rooms_import_nothing_heavy(room: str) -> None:
     wrong = [
-        f"{path.relative_to(ROOT)} imports {module}" for path in files(room) for module, _ in imports(path) if module.split(".")[0] in HEAVY
+        f"{path.relative_to(ROOT)} imports {module}"
+        for path in files(room)
+        for module, _ in imports(path)
+        if module.split(".")[0] in HEAVY
     ]
     assert not wrong
 
@@ -121,7 +124,9 @@ def test_version_imports_no_library() -> None:
 
 
 def test_help_imports_nothing_heavy() -> None:
-    modules = loaded("sys.argv = ['eagletui', '--help']\nfrom eagletui.__main__ import main\ntry:\n    main()\nexcept SystemExit:\n    pass")
+    modules = loaded(
+        "sys.argv = ['eagletui', '--help']\nfrom eagletui.__main__ import main\ntry:\n    main()\nexcept SystemExit:\n    pass"
+    )
     assert "click" in modules
     assert not modules & set(HEAVY)
 
@@ -139,13 +144,18 @@ def test_the_demo_is_a_node_not_a_mode() -> None:
     wrong = [
         str(path.relative_to(PACKAGE))
         for path in PACKAGE.rglob("*.py")
-        if not str(path.relative_to(PACKAGE)).startswith(allowed) and re.search(r"\bdemo\b", path.read_text(encoding="utf-8"))
+        if not str(path.relative_to(PACKAGE)).startswith(allowed)
+        and re.search(r"\bdemo\b", path.read_text(encoding="utf-8"))
     ]
     assert not wrong
 
 
 def test_files_stay_readable() -> None:
-    long = {str(p.relative_to(ROOT)): n for p in PACKAGE.rglob("*.py") if (n := len(p.read_text(encoding="utf-8").splitlines())) > 500}
+    long = {
+        str(p.relative_to(ROOT)): n
+        for p in PACKAGE.rglob("*.py")
+        if (n := len(p.read_text(encoding="utf-8").splitlines())) > 500
+    }
     assert not long
 
 
@@ -155,6 +165,7 @@ def test_nothing_speaks_of_where_it_was_made() -> None:
         str(path.relative_to(ROOT))
         for folder in ("eagletui", "tests", "themes")
         for path in (ROOT / folder).rglob("*")
-        if path.suffix in {".py", ".toml", ".md", ".tcss"} and any(b in path.read_text(encoding="utf-8", errors="replace") for b in banned)
+        if path.suffix in {".py", ".toml", ".md", ".tcss"}
+        and any(b in path.read_text(encoding="utf-8", errors="replace") for b in banned)
     ]
     assert not wrong

@@ -7,7 +7,15 @@ from typing import Literal
 
 GpuState = Literal["ok", "lost", "error"]
 GpuErrorCode = Literal[
-    "no-tool", "no-devices", "driver-mismatch", "no-driver", "no-permission", "nvml-error", "lost", "timeout", "unparsable"
+    "no-tool",
+    "no-devices",
+    "driver-mismatch",
+    "no-driver",
+    "no-permission",
+    "nvml-error",
+    "lost",
+    "timeout",
+    "unparsable",
 ]
 
 

@@ -96,7 +96,8 @@ def _server(one: Assessment, now: float) -> ServerModel:
     server = one.server
     return ServerModel(
         id=server.id, engine=server.engine, pid=server.pid, user=_text(server.user), port=server.port, model=_text(server.model),
-        log=_text(server.log.path), command=[shown(word) for word in mask_argv(server.command)], cwd=_text(server.cwd), family=[_member(m) for m in server.family],
+        log=_text(server.log.path), command=[shown(word) for word in mask_argv(server.command)], cwd=_text(server.cwd),
+        family=[_member(m) for m in server.family],
         state=one.state.value, phase=one.log.phase, reason=ReasonModel(code=one.reason.code, text=_masked(one.reason.text)),
         progress=_progress(one.log), uptime_s=_rounded(server.age_s), log_age_s=_rounded(one.log_age_s),
         health=_health(one.health, now), throughput=_throughput(one.throughput, now),
@@ -109,7 +110,9 @@ def _gpu(gpu: Gpu, owners: Owners) -> GpuModel:
         owner = owners.of(process)
         name = _masked(process.name) if process.name is not None else None
         processes.append(
-            GpuProcessModel(pid=process.pid, user=_text(owner.user), name=name, mem_mib=process.mem_mib, server=owner.server)
+            GpuProcessModel(
+                pid=process.pid, user=_text(owner.user), name=name, mem_mib=process.mem_mib, server=owner.server
+            )
         )
     return GpuModel(
         index=gpu.index, uuid=gpu.uuid, name=gpu.name, state=gpu.state, util_pct=gpu.util_pct, mem_used_mib=gpu.mem_used_mib,

@@ -76,7 +76,7 @@ class NodeMonitor:
         self._found = asyncio.Event()
         self._inventory_wall = time.time()
         self._verdicts: dict[str, Verdict] = {}
-        self._judged = False
+        self._judged = self._chosen = False
 
     # What the screen asks
 
@@ -115,12 +115,14 @@ class NodeMonitor:
             uptime_s=now - watch.started if watch and watch.started is not None else None,
             notes=(*self._inventory.notes, *self._notes.values()),
             discovered=self._discovered,
+            undecided=self._judged and not self._chosen and self._port is None and len(self._inventory.servers) > 1,
         )
 
     def select_server(self, id: str) -> None:  # noqa: A002 - the word of the snapshot
         """Show another server of the node."""
-        self._wanted = id
+        self._wanted, self._chosen = id, True
         self._choose()
+        self._mark()
 
     def probe_now(self) -> None:
         """Ask /health at once."""

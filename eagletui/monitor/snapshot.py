@@ -87,7 +87,7 @@ class Snapshot:
     """Everything the screen shows, for the selected server. `revision` grows with every change; `at` and `wall` are when it was taken.
 
     `server` None: none is selected or found. `verdicts` holds one verdict a server id. `family_alive`/`family_total`: members alive now of members known.
-    `series` by name: "gen_tok_s", "accept_len", "running", "queued".
+    `undecided`: there are several servers, and the user has named none of them. `series` by name: "gen_tok_s", "accept_len", "running", "queued".
     """
 
     node: str
@@ -110,3 +110,4 @@ class Snapshot:
     uptime_s: float | None = None
     notes: tuple[str, ...] = ()
     discovered: bool = False
+    undecided: bool = False

@@ -117,7 +117,7 @@ class EagleApp(App[None]):
 
     def _ask_for_server(self, snapshot: Snapshot) -> None:
         """Several servers and none chosen: ask, once."""
-        if snapshot.server is None and len(snapshot.inventory.servers) > 1 and not self._asked_for_server:
+        if snapshot.undecided and not self._asked_for_server:
             self._asked_for_server = True
             self.action_server_choose()
 

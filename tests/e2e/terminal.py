@@ -26,7 +26,9 @@ class Terminal:
 
     def run(self, *argv: str) -> str:
         """A tmux command."""
-        done = subprocess.run([self._tmux, "-S", self._socket, *argv], capture_output=True, text=True, timeout=20, check=False)
+        done = subprocess.run(
+            [self._tmux, "-S", self._socket, *argv], capture_output=True, text=True, timeout=20, check=False
+        )
         return done.stdout
 
     @property

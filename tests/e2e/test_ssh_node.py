@@ -33,7 +33,9 @@ def test_status_through_every_login_shell(tmp_path: Path, sshd_server: Sshd, she
     python_of_the_system()
     user = sshd_server.user(shell)
     with engine_of_user(user, home_of(sshd_server, shell)) as (port, log):
-        done = run(tmp_path, "status", sshd_server.target(shell), "-F", str(sshd_server.config), "--json", "--port", str(port))
+        done = run(
+            tmp_path, "status", sshd_server.target(shell), "-F", str(sshd_server.config), "--json", "--port", str(port)
+        )
     assert done.returncode in (0, 10), done.stderr
     model = json.loads(done.stdout)
     assert model["link"]["state"] == "up"
@@ -47,7 +49,10 @@ def test_a_start_is_followed_on_the_screen(tmp_path: Path, sshd_server: Sshd) ->
     python_of_the_system()
     user = sshd_server.user("bash")
     argv = [sys.executable, "-m", "eagletui", "connect", sshd_server.target("bash"), "-F", str(sshd_server.config)]
-    with engine_of_user(user, home_of(sshd_server, "bash"), pace_s=1.0) as (port, _), terminal([*argv, "--port", str(port)], tmp_path) as term:
+    with (
+        engine_of_user(user, home_of(sshd_server, "bash"), pace_s=1.0) as (port, _),
+        terminal([*argv, "--port", str(port)], tmp_path) as term,
+    ):
         first = term.until(r"(\d+)/16")
         seen = re.search(r"(\d+)/16", first)
         assert seen is not None
@@ -66,7 +71,9 @@ def test_somebody_elses_server_is_unreadable_and_told_so(tmp_path: Path, sshd_se
     require("dash")
     owner = sshd_server.user("dash")
     with engine_of_user(owner, home_of(sshd_server, "dash"), pace_s=30, log_mode=0o600) as (port, _):
-        done = run(tmp_path, "status", sshd_server.target("bash"), "-F", str(sshd_server.config), "--json", "--port", str(port))
+        done = run(
+            tmp_path, "status", sshd_server.target("bash"), "-F", str(sshd_server.config), "--json", "--port", str(port)
+        )
     model = json.loads(done.stdout)
     server = model["servers"][0]
     assert server["user"] == owner

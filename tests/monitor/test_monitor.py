@@ -8,6 +8,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,6 @@ async def test_changes_are_published_at_most_ten_times_a_second(tmp_path: Path) 
             told: list[float] = []
             monitor.on_change = lambda: told.append(time.monotonic())
             await until(monitor, lambda s: s.verdict.state is State.READY)
-            gaps = [b - a for a, b in zip(told, told[1:], strict=False)]
+            gaps = [b - a for a, b in pairwise(told)]
             assert told
             assert min(gaps) >= 0.09

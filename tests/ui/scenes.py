@@ -326,7 +326,7 @@ def several() -> Snapshot:
         (servers[0].id, base.verdict), (servers[1].id, Verdict(State.CRASHED, Reason("died", "died"))),
         (servers[2].id, Verdict(State.STARTING, Reason("loading", "loading"))),
     )  # fmt: skip
-    return replace(base, inventory=inventory(*servers), server=None, verdicts=verdicts)
+    return replace(base, inventory=inventory(*servers), server=None, verdicts=verdicts, undecided=True)
 
 
 def hostile() -> Snapshot:

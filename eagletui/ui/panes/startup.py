@@ -125,9 +125,6 @@ class StartupPane(Pane):
             shown += [EMPTY, *words]
         elapsed = self._elapsed(snapshot)
         foot: Line = ((fmt.duration(elapsed), "text"), (" so far", "dim")) if elapsed is not None else EMPTY
-        eta = startup.progress.eta_s if startup.progress else None
-        if eta is not None and startup.phase is not None:
-            foot = (*foot, (f" · {SHOWN_NAMES[startup.phase]} done in ~{fmt.duration(eta)}", "dim"))
         return View(shown, title=(("Startup", "text"),), foot=foot, border=border)
 
     def _elapsed(self, snapshot: Snapshot) -> float | None:

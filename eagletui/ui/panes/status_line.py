@@ -117,8 +117,6 @@ def progress_words(snapshot: Snapshot) -> tuple[str, str]:
         words = SHOWN_NAMES.get(startup.phase, startup.phase)
         if startup.progress is not None and startup.progress.total > 0:
             words += f" {startup.progress.done}/{startup.progress.total}"
-            if startup.progress.eta_s is not None:
-                words += f" · ~{fmt.duration(startup.progress.eta_s)}"
         return words, role
     if state is State.READY:
         last = snapshot.throughput

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 Bins = tuple[float | None, ...]
+NARROWEST = 0.15
+"""An axis spans at least this part of its value: a wobble of one percent must not look like a cliff."""
 
 
 def bins(times: Sequence[float], values: Sequence[float], start: float, end: float, n: int) -> Bins:
@@ -44,7 +46,8 @@ def axis(low: float, high: float, ticks: int) -> tuple[float, float, float]:
         return 0.0, 1.0, 1.0
     if low < high / 2:
         low = 0.0
-    span = high - low or high * 0.1
+    low = max(0.0, min(low, (high + low - NARROWEST * high) / 2))
+    span = max(high - low, NARROWEST * high)
     step = _round_step(span / ticks)
     bottom = max(0.0, math.floor(low / step) * step)
     top = math.ceil(high / step + 1e-9) * step

@@ -27,7 +27,7 @@ def say(text: str, rank: str = "") -> None:
 class Answers(http.server.BaseHTTPRequestHandler):
     ready = False
 
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002 - the base's signature
         host, port = self.client_address[:2]
         say(f'INFO:     {host}:{port} - "{self.requestline}" {args[1]} OK')
 
@@ -53,10 +53,14 @@ def main() -> None:
     parser.add_argument("--tp", type=int, default=2)
     parser.add_argument("--api-key", default=None)
     options = parser.parse_args()
-    say(f"server_args=ServerArgs(model_path={options.model_path!r}, tp_size={options.tp}, port={options.port}, api_key={options.api_key!r})")
+    say(
+        f"server_args=ServerArgs(model_path={options.model_path!r}, tp_size={options.tp}, port={options.port}, api_key={options.api_key!r})"
+    )
     ranks = [f"TP{i}" for i in range(options.tp)]
     titles = [*(f"sglang::scheduler_{rank}" for rank in ranks), "sglang::detokenizer"]
-    children = [subprocess.Popen([title, "3600"], executable="/bin/sleep", stdin=subprocess.DEVNULL) for title in titles]
+    children = [
+        subprocess.Popen([title, "3600"], executable="/bin/sleep", stdin=subprocess.DEVNULL) for title in titles
+    ]
     try:
         serve(options.port, ranks)
     finally:
@@ -72,7 +76,9 @@ def serve(port: int, ranks: list[str]) -> None:
         say("Load weight begin. avail mem=138.31 GB", rank)
     for done in range(SHARDS + 1):
         percent = 100 * done // SHARDS
-        sys.stderr.write(f"\rLoading safetensors checkpoint shards: {percent:3}% Completed | {done}/{SHARDS} [00:00<00:00, 20.00it/s]")
+        sys.stderr.write(
+            f"\rLoading safetensors checkpoint shards: {percent:3}% Completed | {done}/{SHARDS} [00:00<00:00, 20.00it/s]"
+        )
         sys.stderr.flush()
         time.sleep(PACE_S)
     sys.stderr.write("\n")
@@ -80,7 +86,10 @@ def serve(port: int, ranks: list[str]) -> None:
         say("Load weight end. elapsed=0.54 s, type=LlamaForCausalLM, avail mem=136.82 GB, mem usage=1.49 GB.", rank)
         say("KV Cache is allocated. dtype: torch.bfloat16, #tokens: 5158844, K size: 59.04 GB, V size: 59.04 GB", rank)
         say("Memory pool end. avail mem=18.43 GB", rank)
-    say("max_total_num_tokens=5158844, chunked_prefill_size=8192, max_running_requests=48, context_len=8192, available_gpu_mem=10.70 GB", ranks[0])
+    say(
+        "max_total_num_tokens=5158844, chunked_prefill_size=8192, max_running_requests=48, context_len=8192, available_gpu_mem=10.70 GB",
+        ranks[0],
+    )
     server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say(f"INFO:     Uvicorn running on http://127.0.0.1:{port} (Press CTRL+C to quit)")
