@@ -83,7 +83,7 @@ def run_tool(folder: Path, argv: Sequence[str], seconds: float) -> Outcome:
     strip = MarkStripper()
     stdout = strip.decode(done.stdout)
     assert strip.seen
-    return Outcome(done.returncode, stdout, done.stderr)
+    return Outcome(done.returncode, stdout, MarkStripper().decode(done.stderr))
 
 
 def drive(folder: Path, seconds: float = 10) -> tuple[Surveyed, list[tuple[str, ...]]]:

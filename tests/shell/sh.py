@@ -53,7 +53,7 @@ def run(command: Command, folder: Path, shell: str = "sh", timeout: float = 20.0
         check=False,
     )
     stripper = MarkStripper()
-    return done.returncode, stripper.decode(done.stdout), done.stderr
+    return done.returncode, stripper.decode(done.stdout), MarkStripper().decode(done.stderr)
 
 
 @contextmanager

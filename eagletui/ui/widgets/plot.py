@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 Bins = tuple[float | None, ...]
-NARROWEST = 0.15
+NARROWEST = 0.1
 """An axis spans at least this part of its value: a wobble of one percent must not look like a cliff."""
 
 
@@ -46,8 +46,10 @@ def axis(low: float, high: float, ticks: int) -> tuple[float, float, float]:
         return 0.0, 1.0, 1.0
     if low < high / 2:
         low = 0.0
-    low = max(0.0, min(low, (high + low - NARROWEST * high) / 2))
-    span = max(high - low, NARROWEST * high)
+    if high - low < NARROWEST * high:
+        middle = (low + high) / 2
+        low, high = max(0.0, middle - NARROWEST * high / 2), middle + NARROWEST * high / 2
+    span = high - low
     step = _round_step(span / ticks)
     bottom = max(0.0, math.floor(low / step) * step)
     top = math.ceil(high / step + 1e-9) * step
