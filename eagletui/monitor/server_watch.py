@@ -130,6 +130,9 @@ class ServerWatch:
         source = "metrics" if sample.kind == "metrics" else "log"
         if source == "metrics" and old.source == "log" and old.at is not None and at - old.at <= STALE_S:
             return
+        if sample.kind == "prefill":
+            # Its "#running-req" leaves out the requests that the batch itself begins: 0 in the middle of a load.
+            sample = sample._replace(running=None)
         told = {name: value for name in (*_SERIES, "token_usage") if (value := getattr(sample, name)) is not None}
         if not told:
             return
