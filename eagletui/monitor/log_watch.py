@@ -164,8 +164,6 @@ class LogWatch:
             if behind is not None:
                 self._on_batch(event.total, newest_at - behind)
         self._past.clear()
-        if self._reader.state.state == "ready":
-            self._on_ready()
 
     def _apply(self, events: list[Event], now: float) -> None:
         for event in events:

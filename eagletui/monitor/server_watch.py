@@ -44,7 +44,7 @@ class ServerWatch:
         self.throughput = Throughput()
         self.series: dict[str, Series] = {name: Series() for name in _SERIES}
         self.log = LogWatch(
-            node, server, skew_s=skew_s, on_batch=self._batch, on_ready=self.probe_now, on_change=on_change
+            node, server, skew_s=skew_s, on_batch=self._batch, on_ready=self._ready, on_change=on_change
         )
         self.missing: dict[int, Member] = {}
         self.launcher_alive: bool | None = None
@@ -54,6 +54,8 @@ class ServerWatch:
         self._on_change = on_change
         self._probe = asyncio.Event()
         self._was_ready = False
+        self._ready_at: float | None = None
+        self._asked_at = 0.0
         self._running: tuple[float, int] | None = None
         self._tokens_at: float | None = None
         self._figures: tuple[float, Figures] | None = None
@@ -62,6 +64,11 @@ class ServerWatch:
     def probe_now(self) -> None:
         """Ask /health at once."""
         self._probe.set()
+
+    def _ready(self) -> None:
+        """Its log says that it serves: what /health said before that is of the past."""
+        self._ready_at = time.monotonic()
+        self.probe_now()
 
     async def run(self) -> None:
         """Watch until cancelled. Raises NodeError."""
@@ -96,6 +103,9 @@ class ServerWatch:
         seen = None
         if health.at is not None:
             seen = HealthSeen(health.status, health.error, now - health.at)
+        log = self.log.state
+        if self._ready_at is not None and not self._was_ready and (health.at is None or self._asked_at < self._ready_at):
+            log = replace(log, state="starting", phase="warmup")  # its own word is not enough: /health is being asked
         running = self._running[1] if self._running and now - self._running[0] <= RUNNING_FRESH_S else None
         state, reason = judge(
             Evidence(
@@ -104,7 +114,7 @@ class ServerWatch:
                 alive=self.alive,
                 total=self.total,
                 missing=tuple(self.missing.values()),
-                log=self.log.state,
+                log=log,
                 health=seen,
                 running=running,
                 tokens_age_s=None if self._tokens_at is None else now - self._tokens_at,
@@ -146,7 +156,9 @@ class ServerWatch:
         while True:
             self._probe.clear()
             asked = time.monotonic()
-            self._take_health(await prober.get(self.engine.health_path, HEALTH_TIMEOUT_S), time.monotonic())
+            answer = await prober.get(self.engine.health_path, HEALTH_TIMEOUT_S)
+            self._asked_at = asked
+            self._take_health(answer, time.monotonic())
             pause = health_interval_s(ready=self._was_ready, last_status=self.health.status) - (
                 time.monotonic() - asked
             )

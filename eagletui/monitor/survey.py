@@ -65,6 +65,8 @@ async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment
     """Ask one server everything and judge it. `skew_s`: the node's clock minus ours. Raises NodeError only when the link is lost."""
     engine = load_engine(server.engine)
     asked, tail = await asyncio.gather(_ask(node, server, engine), _tail(node, server, skew_s))
+    if tail is not None and tail.state.state == "ready" and asked.health is not None and asked.health.status != 200:
+        asked = await _ask(node, server, engine)  # it may have become ready between the two looks
     now = time.monotonic()
     throughput = _throughput(tail, asked, engine, now)
     log = tail.state if tail is not None else LogState()

@@ -142,3 +142,15 @@ async def test_changes_are_published_at_most_ten_times_a_second(tmp_path: Path) 
             gaps = [b - a for a, b in pairwise(told)]
             assert told
             assert min(gaps) >= 0.09
+
+
+async def test_no_alarm_flashes_on_the_way_to_ready(tmp_path: Path) -> None:
+    """Between the ready line and the next /health the last answer was a 503 or a refusal: that is the past, not a stall."""
+    with running_engine(tmp_path, pace_s=0.1) as engine:
+        async with watching(engine.port) as monitor:
+            seen: list[State] = []
+            monitor.on_change = lambda: seen.append(monitor.snapshot().verdict.state)
+            await until(monitor, lambda s: seen.append(s.verdict.state) or s.throughput.gen_tok_s is not None)  # type: ignore[func-returns-value]
+            await until(monitor, lambda s: s.verdict.state is State.READY)
+            assert set(seen) <= {State.ABSENT, State.STARTING, State.READY}
+            assert State.STARTING in seen
