@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from eagletui.cli.options import node_options, open_chosen
-from eagletui.errors import NodeError, UsageError
+from eagletui.cli.options import check_target, node_options, open_chosen
+from eagletui.errors import EagletuiError, UsageError
 
 if TYPE_CHECKING:
+    from eagletui.monitor.monitor import NodeMonitor
     from eagletui.ui.app import EagleApp
 
 
@@ -24,20 +25,25 @@ def connect(
     """Run the screen until `q`. Returns 20 when the first connection fails."""
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError(f"connect needs a terminal; in scripts and pipes use `eagletui status {node}` (or `--json`)")
-    from eagletui.monitor.monitor import NodeMonitor
+    from eagletui.monitor.lazy import LazyMonitor
     from eagletui.ui.app import EagleApp
 
     if theme is not None:
         _check_theme(theme)
-    failed: list[NodeError] = []
+    check_target(node, speed)
+    failed: list[EagletuiError] = []
     app: EagleApp
 
-    def give_up(error: NodeError) -> None:
+    def give_up(error: EagletuiError) -> None:
         failed.append(error)
         app.exit()
 
-    monitor = NodeMonitor(open_chosen(node, ssh_config, speed), port=port, log_path=log_path, on_failure=give_up)
-    app = EagleApp(monitor, node_name=node, theme=theme)
+    def make() -> NodeMonitor:
+        from eagletui.monitor.monitor import NodeMonitor
+
+        return NodeMonitor(open_chosen(node, ssh_config, speed), port=port, log_path=log_path, on_failure=give_up)
+
+    app = EagleApp(LazyMonitor(node, make, give_up), node_name=node, theme=theme)
     app.run()
     if failed:
         raise failed[0]

@@ -36,14 +36,23 @@ def node_options(function: F) -> F:
     return function
 
 
+def check_target(node: str, speed: float | None) -> None:
+    """What can be told wrong before anything heavy is loaded. Raises UsageError."""
+    from eagletui.nodes.target import parse_target
+
+    if speed is not None and node != "demo":
+        raise UsageError("--speed is for the demo node alone: only a simulated node's time can be changed")
+    if node not in ("demo", "local"):
+        parse_target(node)
+
+
 def open_chosen(node: str, ssh_config: Path | None, speed: float | None) -> Node:
     """The node that the options name, not connected yet. Raises UsageError, UnknownHostError."""
     from eagletui.nodes.registry import open_node
 
+    check_target(node, speed)
     if node == "demo":
         from eagletui.demo.node import open_demo
 
         return open_demo(speed=speed or 1.0)
-    if speed is not None:
-        raise UsageError("--speed is for the demo node alone: only a simulated node's time can be changed")
     return open_node(node, config_file=ssh_config)

@@ -25,12 +25,12 @@ def status(
     node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, as_json: bool
 ) -> int:
     """Look once and print."""
-    from eagletui.cli.status_text import status_text
-
     model = asyncio.run(_look(node, port, log_path, ssh_config, speed))
     if as_json:
         click.echo(model.model_dump_json(by_alias=True, indent=1))
     else:
+        from eagletui.cli.status_text import status_text
+
         click.echo(status_text(model, port))
     if model.link.state == "down":
         click.echo(f"eagletui: {model.link.error}", err=True)

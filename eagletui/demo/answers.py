@@ -55,6 +55,9 @@ def details(world: World, args: Sequence[bytes], now: float) -> Answer:
     lines: list[str] = []
     uids: list[int] = []
     for word in args:
+        if re.fullmatch(rb"u[0-9]{1,10}", word):
+            uids += [] if int(word[1:]) in uids else [int(word[1:])]
+            continue
         proc = table.get(int(word)) if re.fullmatch(rb"[0-9]+", word) else None
         if proc is None:
             continue

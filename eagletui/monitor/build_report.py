@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from eagletui.gpus.model import Gpu, GpuReport
 from eagletui.logs.state import LogState
+from eagletui.monitor.assessment import Assessment
 from eagletui.monitor.report import (
     GpuErrorModel,
     GpuModel,
@@ -27,19 +27,6 @@ from eagletui.monitor.snapshot import Health, Throughput
 from eagletui.servers.attribution import Owners
 from eagletui.servers.model import Inventory, Member, Orphan, Reason, Server, State
 from eagletui.shell.masking import mask_argv, mask_text, shown
-
-
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """One server judged once. Ages in seconds; `at` of health and throughput are by the same clock as `now` given to build_status."""
-
-    server: Server
-    state: State
-    reason: Reason
-    log: LogState
-    health: Health | None
-    throughput: Throughput | None
-    log_age_s: float | None
 
 
 def _text(text: str | None) -> str | None:

@@ -104,7 +104,11 @@ class ServerWatch:
         if health.at is not None:
             seen = HealthSeen(health.status, health.error, now - health.at)
         log = self.log.state
-        if self._ready_at is not None and not self._was_ready and (health.at is None or self._asked_at < self._ready_at):
+        if (
+            self._ready_at is not None
+            and not self._was_ready
+            and (health.at is None or self._asked_at < self._ready_at)
+        ):
             log = replace(log, state="starting", phase="warmup")  # its own word is not enough: /health is being asked
         running = self._running[1] if self._running and now - self._running[0] <= RUNNING_FRESH_S else None
         state, reason = judge(

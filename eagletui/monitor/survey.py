@@ -5,22 +5,26 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from eagletui.engines.metrics import read_metrics
 from eagletui.engines.spec import Engine, load_engine
 from eagletui.errors import CommandTimeout, NodeError
 from eagletui.gpus.model import GpuReport
 from eagletui.logs.state import LogState
-from eagletui.monitor.build_report import Assessment, build_status
+from eagletui.monitor.assessment import Assessment
 from eagletui.monitor.drive import find_servers, survey_gpus
 from eagletui.monitor.log_tail import LogTail, read_tail
 from eagletui.monitor.probes import Answer, Prober
-from eagletui.monitor.report import LinkModel, StatusModel
 from eagletui.monitor.snapshot import Health, Throughput
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Inventory, Server
 from eagletui.servers.selection import with_log
 from eagletui.servers.verdict import Evidence, HealthSeen, judge
+
+if TYPE_CHECKING:
+    from eagletui.monitor.report import StatusModel
 
 HEALTH_TIMEOUT_S = 3.0
 """`status` waits no longer for /health, then judges by the rest."""
@@ -40,6 +44,8 @@ async def survey(node: Node, *, port: int | None = None, log_path: str | None = 
     """Connect, look once, and give the object. Raises NodeError when there is no link."""
     await node.connect()
     looking = asyncio.create_task(survey_gpus(node))
+    # pydantic takes a quarter of a second to load: as long as the node's own work takes, so beside it.
+    building = asyncio.create_task(asyncio.to_thread(import_module, "eagletui.monitor.build_report"))
     try:
         ping = await node.ping()
         inventory = await find_servers(node)
@@ -51,12 +57,19 @@ async def survey(node: Node, *, port: int | None = None, log_path: str | None = 
         gpus = (await looking).report
     finally:
         looking.cancel()
+    await building
+    from eagletui.monitor.build_report import build_status
+    from eagletui.monitor.report import LinkModel
+
     link = LinkModel(state="up", latency_ms=None if node.latency_ms is None else round(ping, 1))
     return build_status(node.name, link, inventory=inventory, servers=assessed, gpus=gpus, now=time.monotonic())
 
 
 def offline(name: str, error: NodeError) -> StatusModel:
     """The object for a node that cannot be reached."""
+    from eagletui.monitor.build_report import build_status
+    from eagletui.monitor.report import LinkModel
+
     link = LinkModel(state="down", error=str(error))
     return build_status(name, link, inventory=Inventory(), servers=[], gpus=GpuReport(), now=time.monotonic())
 

@@ -68,16 +68,9 @@ def _strangers(processes: Sequence[Process], found: Sequence[_Found]) -> list[Pr
     return [p for p in processes if p.pid not in taken and not p.gone and title_of(p.argv, p.comm) is not None]
 
 
-def _one_of_each_user(processes: Sequence[Process], asked: Collection[int]) -> list[int]:
-    """A pid of each user that has none among those asked: `details` names the users of what it looks at."""
-    by_pid = {p.pid: p for p in processes}
-    known = {by_pid[pid].uid for pid in asked if pid in by_pid}
-    wanted: list[int] = []
-    for process in processes:
-        if process.uid is not None and process.uid not in known and process.argv and not process.gone:
-            known.add(process.uid)
-            wanted.append(process.pid)
-    return wanted[:_USERS]
+def _users_of(processes: Sequence[Process]) -> list[int]:
+    """The users that run something: whose GPU memory it is has to have a name."""
+    return list(dict.fromkeys(p.uid for p in processes if p.uid is not None and p.argv and not p.gone))[:_USERS]
 
 
 def _age(process: Process, table: ProcessTable) -> float | None:
@@ -153,8 +146,9 @@ def discover(
     strangers = _strangers(processes, found)
     asked = list(dict.fromkeys(pid for one in found for pid in one.looked_at))
     asked += [p.pid for p in strangers[:_ORPHANS_LOOKED_AT]]
-    asked += _one_of_each_user(processes, asked)
-    details = parse_details((yield ask_details(asked))) if asked else Details(complete=True)
+    users_wanted = _users_of(processes)
+    needed = asked or users_wanted
+    details = parse_details((yield ask_details(asked, users_wanted))) if needed else Details(complete=True)
     notes: tuple[str, ...] = ()
     if not details.complete:
         notes = ("the node's answer about processes was cut short, so ports and logs may be missing",)

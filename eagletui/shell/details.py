@@ -80,9 +80,9 @@ class Details:
         return next((p for p in self.processes if p.pid == pid), None)
 
 
-def ask_details(pids: Iterable[int]) -> Command:
-    """The command whose stdout parse_details reads."""
-    return Command(DETAILS, tuple(str(pid) for pid in pids))
+def ask_details(pids: Iterable[int], uids: Iterable[int] = ()) -> Command:
+    """The command whose stdout parse_details reads. `uids`: users whose names are wanted beside those of the processes."""
+    return Command(DETAILS, (*(str(pid) for pid in pids), *(f"u{uid}" for uid in uids)))
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ processes              (processes.py)  one whole process table
     @sys\n boot_id\n CLK_TCK\n uptime seconds\n epoch seconds\n own uid\n own pid of this shell\n \0@stat\n  all /proc/PID/stat, concatenated
     \0@uid\n  lines /proc/PID/status:Uid:\treal\teffective\tsaved\tfs   \0@argv\n  then to the end: repeated  /proc/PID/cmdline \0 element \0
     (non-empty elements only).  comm may hold newlines; no part before @argv can hold a NUL, so \0@NAME\n cannot be forged.
-details PID ...        (details.py)  what discovery needs of a few processes; every value that a user can choose is hex
+details PID|uUID ...   (details.py)  what discovery needs of a few processes; every value that a user can choose is hex. uUID: only that user's name
     for each pid:  pid N\n  argv HEX\n  cwd HEX\n  fd N HEX-of-link DEVICE INODE SIZE MTIME TYPE READABLE\n (N = 0 1 2; "-" where unknown; TYPE
     regular|character|fifo|socket|directory|other; READABLE y|n)  sock INODE\n (one a socket it holds)   nofd\n (its descriptors cannot be read)
     at the end:  listen PROTO LOCALHEX:PORTHEX UID INODE\n  (PROTO tcp|tcp6; state 0A of /proc/net/tcp*)  user UID NAME\n   done\n
@@ -55,7 +55,10 @@ DETAILS = Script(
 hex() { od -An -v -tx1 2>/dev/null | tr -d ' \n'; }
 uids=' '
 for p in "$@"; do
-case $p in ''|*[!0-9]*) continue;; esac
+case $p in
+u[0-9]*) u=${p#u}; case $u in *[!0-9]*) ;; *) case $uids in *" $u "*) ;; *) uids="$uids$u ";; esac;; esac; continue;;
+''|*[!0-9]*) continue;;
+esac
 [ -d "/proc/$p" ] || continue
 printf 'pid %s\nargv %s\ncwd %s\n' "$p" "$(cat "/proc/$p/cmdline" 2>/dev/null | hex)" "$(readlink -n "/proc/$p/cwd" 2>/dev/null | hex)"
 if ls "/proc/$p/fd" >/dev/null 2>&1; then

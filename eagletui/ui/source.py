@@ -15,8 +15,11 @@ class Source(Protocol):
     at once, further ones at most every 100 ms; the screen paints on each call and needs no throttle of its own.
     """
 
-    revision: int
     on_change: Callable[[], None] | None
+
+    @property
+    def revision(self) -> int:
+        """Grows with every change."""
 
     def snapshot(self) -> Snapshot:
         """The state now. Cheap: it copies no text."""

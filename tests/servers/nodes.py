@@ -78,7 +78,7 @@ class PaperNode:
         if command.script.name == "processes":
             return self._processes()
         assert command.script.name == "details"
-        return self._details([int(a) for a in command.args])
+        return self._details([str(a) for a in command.args])
 
     def _processes(self) -> bytes:
         own = Proc(self.own_pid, ("sh", "-c", 'eval "$(dd bs=1 count=9 2>/dev/null)"', "processes"), uid=self.own_uid)
@@ -89,9 +89,10 @@ class PaperNode:
         text += "\0@argv\n" + "".join(f"/proc/{p.pid}/cmdline\0{a}\0" for p in rows for a in p.argv if a)
         return text.encode("utf-8", "surrogateescape")
 
-    def _details(self, pids: list[int]) -> bytes:
+    def _details(self, words: list[str]) -> bytes:
         lines: list[str] = []
-        uids: list[int] = []
+        pids = [int(word) for word in words if word.isdigit()]
+        uids = [int(word[1:]) for word in words if word.startswith("u")]
         for proc in (p for pid in pids for p in self.procs if p.pid == pid and pid not in self.hidden):
             argv = "".join(f"{a}\0" for a in proc.argv)
             lines += [f"pid {proc.pid}", f"argv {argv.encode().hex()}", f"cwd {proc.cwd.encode().hex()}"]

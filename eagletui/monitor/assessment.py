@@ -1,0 +1,22 @@
+"""One server judged once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eagletui.logs.state import LogState
+from eagletui.monitor.snapshot import Health, Throughput
+from eagletui.servers.model import Reason, Server, State
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """One server judged once. Ages in seconds; `at` of health and throughput are by the same clock as `now` given to build_status."""
+
+    server: Server
+    state: State
+    reason: Reason
+    log: LogState
+    health: Health | None
+    throughput: Throughput | None
+    log_age_s: float | None
