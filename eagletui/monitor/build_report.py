@@ -25,7 +25,7 @@ from eagletui.monitor.report import (
 )
 from eagletui.monitor.snapshot import Health, Throughput
 from eagletui.servers.attribution import Owners
-from eagletui.servers.model import Inventory, Member, Orphan, Reason, Server, State
+from eagletui.servers.model import Inventory, Member, Orphan
 from eagletui.shell.masking import mask_argv, mask_text, shown
 
 

@@ -7,19 +7,16 @@ from dataclasses import dataclass
 
 from eagletui.engines.batch import BatchSample
 from eagletui.logs.events import BatchSeen
+from eagletui.logs.follower import WHOLE, Follower, Part, Step, Wait
 from eagletui.logs.reader import Reader
 from eagletui.logs.records import elapsed
 from eagletui.logs.state import LogState
 from eagletui.nodes.base import Node
 from eagletui.servers.model import LogSource
-from eagletui.shell.follow import find_launch, parse_file_head, parse_launch_offset, read_range
+from eagletui.shell.follow import parse_file_head, read_range
 
-TAIL = 4 << 20
-"""Bytes of a log's end that are read."""
-LAUNCH = 1 << 20
-"""Bytes from the launch's beginning that are read when it lies before that."""
-SEARCHED = 1 << 30
-"""Bytes that the node searches for the launch's beginning: a second or two of grep."""
+SLACK = 1 << 16
+"""Bytes that may have come since the file was measured."""
 TIMEOUT_S = 10.0
 
 
@@ -45,18 +42,16 @@ async def read_tail(node: Node, source: LogSource, engine: str, skew_s: float | 
     path = file_of(source)
     if path is None:
         return None
-    size = source.size if source.size is not None else await _size(node, path)
-    if size is None:
-        return None
-    reader = Reader(engine)
-    start = max(0, size - TAIL)
-    if start:
-        found = await node.run(find_launch(path, SEARCHED), timeout=TIMEOUT_S)
-        offset = parse_launch_offset(found.stdout)
-        if offset is not None and offset < start:
-            begin = await node.run(read_range(path, offset, min(LAUNCH, start - offset)), timeout=TIMEOUT_S)
-            reader.feed(parse_file_head(begin.stdout)[1], time.monotonic())
-    done = await node.run(read_range(path, start, TAIL + (1 << 16)), timeout=TIMEOUT_S)
+    reader, follower = Reader(engine), Follower(path)
+    while (run := follower.next_run()).step is not Step.FOLLOW:
+        done = await node.run(run.command, timeout=TIMEOUT_S)
+        for one in follower.finished(done.stdout, done.exit_status):
+            if isinstance(one, Wait):
+                return None
+            if isinstance(one, Part):
+                reader.feed(one.data, time.monotonic())
+                reader.flush(time.monotonic())  # what follows it is not the next byte
+    done = await node.run(read_range(path, follower.offset, WHOLE + SLACK), timeout=TIMEOUT_S)
     head, rest = parse_file_head(done.stdout)
     if head is None:
         return None
@@ -71,9 +66,3 @@ async def read_tail(node: Node, source: LogSource, engine: str, skew_s: float | 
         behind = elapsed(last.stamp, reader.newest_stamp)
         tokens_age = None if behind is None else age + behind
     return LogTail(reader.state, last.total if last else None, age, tokens_age)
-
-
-async def _size(node: Node, path: str) -> int | None:
-    done = await node.run(read_range(path, 0, 0), timeout=TIMEOUT_S)
-    head, _ = parse_file_head(done.stdout)
-    return None if head is None else head.size
