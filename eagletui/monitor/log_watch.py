@@ -24,6 +24,8 @@ from eagletui.shell.follow import parse_file_head
 from eagletui.shell.masking import mask_text
 
 RUN_TIMEOUT_S = 20.0
+SLICE = 16 << 10
+"""Bytes read at a time: a few milliseconds of work, even when every line is short."""
 NO_LOG = "It is not known where this server writes its log; --log PATH names a file on the node."
 
 
@@ -121,7 +123,7 @@ class LogWatch:
                 self._say(None)
                 self._fresh(one)
             elif isinstance(one, Part):
-                self._feed(one)
+                await self._feed(one)
             else:
                 self.following = False
                 if one.error is not None:
@@ -134,7 +136,7 @@ class LogWatch:
         self._reader = self._new_reader()
         self._past.clear()
 
-    def _feed(self, part: Part) -> None:
+    async def _feed(self, part: Part) -> None:
         now = time.monotonic()
         follower = self._follower
         assert follower is not None  # noqa: S101 - parts come from it
@@ -144,8 +146,11 @@ class LogWatch:
             self._presenter.mark(f"{part.gap:,} bytes before this were not read".replace(",", "\u00a0"))
         # What was there when we came is as old as the file; only then lines are of now.
         moment = now - self._past_age if self._in_past else now
-        events = self._reader.feed(part.data, moment)
-        present(self._reader, self._presenter)
+        events: list[Event] = []
+        for at in range(0, len(part.data), SLICE):
+            events += self._reader.feed(part.data[at : at + SLICE], moment)
+            present(self._reader, self._presenter)
+            await asyncio.sleep(0)  # a key pressed meanwhile is answered first
         if self._in_past:
             self._past += [event for event in events if isinstance(event, BatchSeen)]
             if follower.offset >= self._past_end:
