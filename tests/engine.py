@@ -52,12 +52,12 @@ class Engine:
 
 
 @contextmanager
-def running_engine(folder: Path, *, pace_s: float = 0.05, tp: int = 2, model: str = "/models/tiny") -> Iterator[Engine]:
+def running_engine(folder: Path, *, pace_s: float = 0.05, tp: int = 2, port: int | None = None) -> Iterator[Engine]:
     """A stand-in SGLang as our own user; it and its children are ended afterwards."""
-    port, log = free_port(), folder / "server.log"
+    port, log = port or free_port(), folder / "server.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "sglang.launch_server", "--model-path", model, "--port", str(port), "--tp", str(tp), "--api-key", CANARY],
+            [sys.executable, "-m", "sglang.launch_server", "--model-path", "/models/tiny", "--port", str(port), "--tp", str(tp), "--api-key", CANARY],
             env={**os.environ, "PYTHONPATH": str(STAND_IN), "PACE_S": str(pace_s)},
             cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True,
         )  # fmt: skip
