@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +26,9 @@ def connect(
     """Run the screen until `q`. Returns 20 when the first connection fails."""
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError(f"connect needs a terminal; in scripts and pipes use `eagletui status {node}` (or `--json`)")
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        shown = os.environ.get("TERM", "")
+        raise UsageError(f"this terminal cannot show a screen (TERM={shown}); use `eagletui status {node}`")
     from eagletui.monitor.lazy import LazyMonitor
     from eagletui.ui.app import EagleApp
 

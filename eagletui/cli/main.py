@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from importlib import import_module
+from typing import NoReturn
 
 import click
 
@@ -81,9 +82,19 @@ def run() -> None:
         sys.exit(error.exit_status)
     except KeyboardInterrupt:
         sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # else the interpreter complains when it flushes at exit
-        sys.exit(141)
+    except OSError as error:
+        _output_failed(error)
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        _output_failed(error)
     sys.exit(status if isinstance(status, int) else 0)
+
+
+def _output_failed(error: OSError) -> NoReturn:
+    """Nobody reads (`| head`), or the disk is full: no traceback, not even when the interpreter flushes at its exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    if isinstance(error, BrokenPipeError):
+        sys.exit(141)
+    click.echo(f"eagletui: the output could not be written: {error.strerror or error}", err=True)
+    sys.exit(2)

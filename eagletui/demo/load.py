@@ -1,6 +1,6 @@
 """Who uses the simulated server once it is ready: clients of its own, and whoever sends requests from outside.
 
-Its own clients keep 1 to 8 requests of about a second each running, together at about 82 tokens a second, and stand
+Its own clients keep 1 to 8 requests of about a second each running, mostly one at about 82 tokens a second, and stand
 back while somebody else sends, so that a benchmark measures the server and not its neighbours. Time is seconds since
 the launch at 1×; everything random is seeded.
 """
@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 from eagletui.demo import shape
 
 GEN_TOK_S: Final = 82.2
-"""Tokens a second of one stream on the idle server, and of its own clients together."""
+"""Tokens a second of one stream on the idle server."""
 PACE_LOSS: Final = 0.045
 """How much slower each stream gets with one more beside it: a batch costs hardly more than one request."""
 ACCEPT_LEN: Final = 2.11
@@ -33,6 +33,11 @@ FIRST_CLIENT_S: Final = 1.5
 TTFT_BOUNDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400)
 E2E_BOUNDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400, 600, 1200, 1800, 2400)
 """Upper bounds of the buckets, as SGLang 0.5.16 has them."""
+
+
+def together(streams: int) -> float:
+    """Tokens a second of so many streams in one batch."""
+    return GEN_TOK_S * streams / (1 + PACE_LOSS * (streams - 1))
 
 
 class Line(NamedTuple):
@@ -132,7 +137,7 @@ class Load:
 
     def pace(self) -> float:
         """Tokens a second of one stream from outside, now."""
-        return GEN_TOK_S / (1 + PACE_LOSS * max(0, len(self._outside) - 1))
+        return together(max(1, len(self._outside))) / max(1, len(self._outside))
 
     def step_tokens(self) -> int:
         """Tokens that the next step of a stream gives."""
@@ -183,14 +188,14 @@ class Load:
     def _level(self, at: float) -> int:
         """How many of its own clients are at work: mostly 1 or 2, at times all."""
         burst = 6.0 if at % 170 > 150 else 0.0
-        return max(1, min(CLIENTS, round(1.4 + 1.1 * math.sin(at / 37) + 0.8 * math.sin(at / 11 + 1) + burst)))
+        return max(1, min(CLIENTS, round(1.1 + 0.5 * math.sin(at / 37) + 0.4 * math.sin(at / 11 + 1) + burst)))
 
     def _rate(self) -> float:
         """Tokens a second of the whole batch; a dip of 20 s now and then."""
         if self._outside:
             return self.pace() * len(self._outside)
-        dip = -5.0 if self.now % 720 > 700 else 0.0
-        return GEN_TOK_S + 1.6 * math.sin(self.now / 67) + self._random.gauss(0, 0.5) + dip
+        dip = 0.06 if self.now % 720 > 700 else 0.0
+        return together(self.running) * (1 + 0.02 * math.sin(self.now / 67) + self._random.gauss(0, 0.006) - dip)
 
     def _prefill(self, at: float, new: int, cached: int, *, graph: bool = True) -> Line:
         usage = self.tokens / shape.KV_TOKENS
@@ -218,7 +223,8 @@ class Load:
 
     def _finish(self, client: int) -> list[Line]:
         request = self._own.pop(client)
-        request.generated = max(1.0, (self.now - request.began) * GEN_TOK_S / (len(self._own) + 1))
+        beside = len(self._own) + 1
+        request.generated = max(1.0, (self.now - request.began) * together(beside) / beside)
         self._count(request, self.now)
         self._plan(self.now + self._random.uniform(0.02, 0.15), "arrive", client)
         return [Line(self.now, "", access_line(self.free_port(), "POST", "/v1/completions", "200 OK"))]
@@ -230,8 +236,7 @@ class Load:
             self._plan(self.now + 0.25, "decode", 0)
             return []
         rate = self._rate()
-        one = rate / running if self._outside else rate / min(2, running)
-        self._plan(self.now + DECODE_LOG_STEPS * self.accept_len / one, "decode", 0)
+        self._plan(self.now + DECODE_LOG_STEPS * self.accept_len * running / rate, "decode", 0)
         for request in self._own.values():
             request.generated = (self.now - request.began) * rate / running
         self.throughput = rate

@@ -11,7 +11,10 @@ from eagletui.servers.model import Reason, Server, State
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """One server judged once. Ages in seconds; `at` of health and throughput are by the same clock as `now` given to build_status."""
+    """One server judged once. `log_error`: why its log cannot be read, a sentence.
+
+    Ages in seconds; `at` of health and throughput are by the same clock as `now` given to build_status.
+    """
 
     server: Server
     state: State
@@ -20,3 +23,4 @@ class Assessment:
     health: Health | None
     throughput: Throughput | None
     log_age_s: float | None
+    log_error: str | None = None

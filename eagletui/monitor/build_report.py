@@ -79,13 +79,21 @@ def _progress(log: LogState) -> ProgressModel | None:
     )
 
 
+def _reason_text(one: Assessment) -> str:
+    """The reason, and that the log could not be a witness, which weakens it."""
+    text = one.reason.text
+    if one.log_error is not None and one.log_error not in text:
+        text = f"{text}. {one.log_error}"
+    return _masked(text)
+
+
 def _server(one: Assessment, now: float) -> ServerModel:
     server = one.server
     return ServerModel(
         id=server.id, engine=server.engine, pid=server.pid, user=_text(server.user), port=server.port, model=_text(server.model),
         log=_text(server.log.path), command=[shown(word) for word in mask_argv(server.command)], cwd=_text(server.cwd),
         family=[_member(m) for m in server.family],
-        state=one.state.value, phase=one.log.phase, reason=ReasonModel(code=one.reason.code, text=_masked(one.reason.text)),
+        state=one.state.value, phase=one.log.phase, reason=ReasonModel(code=one.reason.code, text=_reason_text(one)),
         progress=_progress(one.log), uptime_s=_rounded(server.age_s), log_age_s=_rounded(one.log_age_s),
         health=_health(one.health, now), throughput=_throughput(one.throughput, now),
     )  # fmt: skip

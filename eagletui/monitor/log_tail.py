@@ -28,6 +28,8 @@ class LogTail:
     batch: BatchSample | None = None
     age_s: float | None = None
     tokens_age_s: float | None = None
+    error: str | None = None
+    """Why it could not be read, a sentence."""
 
 
 def file_of(source: LogSource) -> str | None:
@@ -47,7 +49,7 @@ async def read_tail(node: Node, source: LogSource, engine: str, skew_s: float | 
         done = await node.run(run.command, timeout=TIMEOUT_S)
         for one in follower.finished(done.stdout, done.exit_status):
             if isinstance(one, Wait):
-                return None
+                return LogTail(LogState(), error=one.error)
             if isinstance(one, Part):
                 reader.feed(one.data, time.monotonic())
                 reader.flush(time.monotonic())  # what follows it is not the next byte

@@ -342,10 +342,9 @@ class NodeMonitor:
         if self._watch is not None:
             return self._watch.verdict(now)
         if not self._discovered:
-            return absent(
-                f"connecting to {self._node.name}" if self._link.state == "connecting" else "looking for servers",
-                "looking",
-            )
+            if self._link.state == "connecting":
+                return absent(f"connecting to {self._node.name}", "connecting")
+            return absent("looking for servers", "looking")
         if self._port is not None and self._inventory.servers:
             ports = ", ".join(str(s.port) for s in self._inventory.servers)
             return absent(f"no server on port {self._port}; there is one on {ports}")

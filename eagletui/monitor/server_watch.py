@@ -111,6 +111,14 @@ class ServerWatch:
         ):
             log = replace(log, state="starting", phase="warmup")  # its own word is not enough: /health is being asked
         running = self._running[1] if self._running and now - self._running[0] <= RUNNING_FRESH_S else None
+        if (
+            health.at is None
+            and log.state == "unknown"
+            and self.launcher_alive is not False
+            and self.server.port is not None
+        ):
+            # Nothing was heard yet: no verdict is better than a wrong one that flashes by.
+            return Verdict(State.UNKNOWN, Reason("looking", f"asking the server on port {self.server.port}"))
         state, reason = judge(
             Evidence(
                 server=self.server,
@@ -138,7 +146,9 @@ class ServerWatch:
 
     def _batch(self, sample: BatchSample, at: float) -> None:
         """Figures from a batch line or /metrics. Fields that it does not tell keep their last value."""
-        if sample.gen_tok_s is not None and sample.gen_tok_s > 0:
+        if (sample.gen_tok_s is not None and sample.gen_tok_s > 0) or (
+            sample.kind == "prefill" and (sample.new_tokens or 0) > 1
+        ):
             self._tokens_at = max(at, self._tokens_at or at)
         old = self.throughput
         source = "metrics" if sample.kind == "metrics" else "log"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from eagletui.engines.metrics import read_metrics
 from eagletui.engines.spec import Engine, load_engine
-from eagletui.errors import CommandTimeout, NodeError
+from eagletui.errors import CommandTimeout, NodeError, UsageError
 from eagletui.gpus.model import GpuReport
 from eagletui.logs.state import LogState
 from eagletui.monitor.assessment import Assessment
@@ -51,6 +51,9 @@ async def survey(node: Node, *, port: int | None = None, log_path: str | None = 
         inventory = await find_servers(node)
         if port is not None:
             inventory = replace(inventory, servers=tuple(s for s in inventory.servers if s.port == port))
+        if log_path is not None and len(inventory.servers) > 1:
+            ports = ", ".join(str(s.port) for s in inventory.servers)
+            raise UsageError(f"--log is of one server, and there are several: name one with --port ({ports})")
         servers = [with_log(s, log_path) for s in inventory.servers]
         skew = None if inventory.epoch_s is None else inventory.epoch_s - time.time()
         assessed = await asyncio.gather(*(assess(node, server, skew) for server in servers))
@@ -78,15 +81,19 @@ async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment
     """Ask one server everything and judge it. `skew_s`: the node's clock minus ours. Raises NodeError only when the link is lost."""
     engine = load_engine(server.engine)
     asked, tail = await asyncio.gather(_ask(node, server, engine), _tail(node, server, skew_s))
-    if tail is not None and tail.state.state == "ready" and asked.health is not None and asked.health.status != 200:
+    if tail is not None and tail.state.state == "ready" and _early(asked.health):
         asked = await _ask(node, server, engine)  # it may have become ready between the two looks
     now = time.monotonic()
     throughput = _throughput(tail, asked, engine, now)
     log = tail.state if tail is not None else LogState()
     health = _health(engine, asked)
+    tokens_age = tail.tokens_age_s if tail is not None else None
     running = None
     if asked.metrics is not None and asked.metrics.status == 200:
-        running = read_metrics(asked.metrics.body.decode("utf-8", "replace"), engine).sample.running
+        sample = read_metrics(asked.metrics.body.decode("utf-8", "replace"), engine).sample
+        running = sample.running
+        if tokens_age is None and running and sample.gen_tok_s:
+            tokens_age = 0.0
     state, reason = judge(
         Evidence(
             server=server,
@@ -96,11 +103,25 @@ async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment
             log=log,
             health=None if health is None else HealthSeen(health.status, health.error, 0.0),
             running=running,
-            tokens_age_s=tail.tokens_age_s if tail is not None else None,
+            tokens_age_s=tokens_age,
             was_ready=health is not None and health.status == 200,
         )
     )
-    return Assessment(server, state, reason, log, health, throughput, tail.age_s if tail is not None else None)
+    return Assessment(
+        server,
+        state,
+        reason,
+        log,
+        health,
+        throughput,
+        log_age_s=tail.age_s if tail is not None else None,
+        log_error=tail.error if tail is not None else server.log.why,
+    )
+
+
+def _early(answer: Answer | None) -> bool:
+    """It answered, though not yet with 200: not a server that is too busy to."""
+    return answer is not None and answer.status != 200 and answer.error != "timeout"
 
 
 async def _ask(node: Node, server: Server, engine: Engine) -> _Asked:

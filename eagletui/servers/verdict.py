@@ -227,7 +227,9 @@ def _loading_text(log: LogState) -> str:
     phase = SHOWN_NAMES.get(log.phase or "")
     text = f"loading: {phase}" if phase else "loading"
     if log.progress is not None and log.progress.total > 0:
-        text += f" {log.progress.done}/{log.progress.total} {log.progress.unit}".rstrip()
+        text += f" {log.progress.done}/{log.progress.total}"
+        if log.progress.unit not in text:
+            text += f" {log.progress.unit}"
     return text
 
 

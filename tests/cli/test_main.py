@@ -77,3 +77,14 @@ def test_keys_and_themes_are_one_a_line(tmp_path: Path) -> None:
     themes = run(tmp_path, "themes")
     assert themes.returncode == 0
     assert len(themes.stdout.splitlines()) >= 4
+
+
+@pytest.mark.parametrize("argv", [["keys"], ["themes"], ["--help"], ["status", "demo", "--json"]])
+def test_a_full_disk_is_a_sentence(tmp_path: Path, argv: list[str]) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("needs /dev/full")
+    done = run(tmp_path, *argv, stdout="/dev/full")
+    assert done.returncode == 2
+    assert "could not be written" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert "Exception ignored" not in done.stderr

@@ -111,3 +111,18 @@ def test_the_demo_is_a_node_like_any_other(tmp_path: Path) -> None:
     assert [gpu["index"] for gpu in model["gpus"]] == list(range(8))
     assert model["servers"][0]["engine"] == "sglang"
     assert model["gpu_error"] is None
+
+
+def test_a_log_that_is_not_there_is_told(tmp_path: Path, engine: Engine) -> None:
+    _, server, _ = status(tmp_path, engine, "--log", "/no/such.log")
+    assert "There is no log at /no/such.log" in server["reason"]["text"]
+    assert server["log_age_s"] is None
+    assert server["reason"]["code"] == "serving"  # /metrics tells that tokens flow
+
+
+def test_a_log_is_of_one_server(tmp_path: Path, engine: Engine) -> None:
+    with running_engine(tmp_path):
+        time.sleep(0.5)
+        done = run(tmp_path, "status", "local", "--log", str(engine.log))
+    assert done.returncode == 2
+    assert "--port" in done.stderr

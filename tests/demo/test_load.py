@@ -10,7 +10,7 @@ import pytest
 
 from eagletui.demo import shape
 from eagletui.demo.engine import Engine
-from eagletui.demo.load import GEN_TOK_S, Load
+from eagletui.demo.load import GEN_TOK_S, Load, together
 from eagletui.demo.logfile import LogFile
 from eagletui.demo.world import start_recording
 from eagletui.engines.metrics import read_metrics
@@ -21,15 +21,16 @@ READY = LAUNCHED + shape.READY
 BATCH = re.compile(r"Decode batch, #running-req: (\d+), .*accept len: ([\d.]+), .*token/s\): ([\d.]+), #queue-req: 0$")
 
 
-def test_under_load_1_to_8_run_at_about_82_tokens_a_second() -> None:
+def test_under_load_throughput_grows_with_the_requests_that_run() -> None:
     lines = [line for line in Load(seed=1).run(shape.READY + 900) if line.text.startswith("Decode")]
     found = [BATCH.search(line.text) for line in lines]
     rows = [(int(m[1]), float(m[2]), float(m[3])) for m in found if m is not None]
     assert len(rows) == len(lines)
     assert min(n for n, _, _ in rows) >= 1
     assert max(n for n, _, _ in rows) == 8
-    assert all(73 < rate < 87 for _, _, rate in rows)
-    assert sum(rate for _, _, rate in rows) / len(rows) == pytest.approx(GEN_TOK_S, abs=1.5)
+    assert all(rate == pytest.approx(together(n), rel=0.12) for n, _, rate in rows)
+    assert sorted(n for n, _, _ in rows)[len(rows) // 2] == 1  # mostly one stream, at 82
+    assert together(1) == GEN_TOK_S < together(2) < 2 * GEN_TOK_S
     assert all(1.9 < accept < 2.35 for _, accept, _ in rows)
     gaps = [b.at - a.at for a, b in itertools.pairwise(lines)]
     assert all(0.9 < gap < 2.8 for gap in gaps)
@@ -112,11 +113,12 @@ def test_metrics_move_with_the_load_and_counters_never_fall() -> None:
     engine.answered(READY + 60, "GET", "/v1/loads?include=all", 200, 40000)
     engine.advance(READY + 120)
     late = engine.metrics(READY + 120)
-    assert metric(late, "sglang:gen_throughput") == pytest.approx(82, abs=8)
-    assert 1 <= metric(late, "sglang:num_running_reqs", tp_rank="0") <= 8
+    running = int(metric(late, "sglang:num_running_reqs", tp_rank="0"))
+    assert metric(late, "sglang:gen_throughput") > 0.85 * GEN_TOK_S
+    assert 1 <= running <= 8
     assert metric(late, "sglang:spec_accept_length") == pytest.approx(2.11, abs=0.2)
     grown = metric(late, "sglang:generation_tokens_total") - metric(early, "sglang:generation_tokens_total")
-    assert grown / 60 == pytest.approx(GEN_TOK_S, rel=0.15)
+    assert 0.8 * GEN_TOK_S < grown / 60 < together(8)
     assert metric(late, "sglang:http_requests_total", endpoint="/v1/loads") == 1
     assert metric(late, "sglang:http_responses_total", endpoint="/metrics", status_code="200") == 1
     sample = read_metrics(late.decode(), SGLANG).sample
