@@ -58,6 +58,8 @@ class GpuWatch:
         self._mig: dict[str, tuple[MigInstance, ...]] = {}
         self._history: dict[int, deque[int | None]] = {}
         self._ask_apps = asyncio.Event()
+        self._hung = False
+        """Over reconnects too: the call that hangs is still there on the node."""
 
     def processes_changed(self) -> None:
         """Ask for the process table now: a server came, went or changed."""
@@ -65,16 +67,21 @@ class GpuWatch:
 
     async def run(self) -> None:
         """Watch until cancelled, or until nvidia-smi hangs (then the view says so and no further call is made). Raises NodeError."""
-        while True:
+        while not self._hung:
             surveyed = await survey_gpus(self._node)
             report = surveyed.report
             self._processes = tuple(p for gpu in report.gpus for p in gpu.processes)
             self._mig = {gpu.uuid: gpu.mig for gpu in report.gpus if gpu.uuid and gpu.mig}
             self._publish(report)
             if report.error is not None and report.error.code in _HOPELESS:
+                self._hung = True
                 return
-            if report.gpus and not await self._follow(surveyed):
-                return
+            if report.gpus:
+                began = time.monotonic()
+                if not await self._follow(surveyed):
+                    return
+                if time.monotonic() - began > RETRY_S:
+                    continue  # its lease on the node ended, or a GPU was lost: look anew at once
             await asyncio.sleep(RETRY_S)
 
     async def _follow(self, surveyed: Surveyed) -> bool:
@@ -95,6 +102,7 @@ class GpuWatch:
                     async with asyncio.timeout(SILENT_S):
                         chunk = await stream.read()
                 except TimeoutError:
+                    self._hung = True
                     self._fail(timeout_report(SILENT_S).error)
                     return False
                 over = ended.in_chunk(chunk) or not chunk

@@ -16,6 +16,7 @@ from eagletui.logs.store import LineStore
 from eagletui.monitor.drive import find_servers
 from eagletui.monitor.family_watch import FamilyCount
 from eagletui.monitor.gpu_watch import GpuWatch
+from eagletui.monitor.plainest import plainest
 from eagletui.monitor.poller import Poller, open_poller
 from eagletui.monitor.publish import Publisher
 from eagletui.monitor.server_watch import ServerWatch, absent
@@ -37,6 +38,8 @@ PING_EVERY_S = 2.0
 LATENCIES = 60
 BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
 TASK_RETRY_S = 5.0
+NOTE_S = 10.0
+"""How long a task that failed has to run again before its note goes."""
 OTHERS_EVERY_S = 30.0
 """Each look at another server costs it a /health, which is a token and a log line."""
 
@@ -167,26 +170,38 @@ class NodeMonitor:
                 tasks.create_task(self._supervise("other servers", self._judge_others))
                 tasks.create_task(self._watch_selected())
         except* NodeError as group:
-            raise _first(group) from None
+            raise plainest(group) from None
 
     async def _supervise(self, what: str, task: Callable[[], Awaitable[None]]) -> None:
-        """Run a task again when it fails without the link being lost; the failure is a note with a sentence. It ends when the task is done."""
+        """Run a task again when it fails without the link being lost; the failure is a note with a sentence until it has worked for a while.
+
+        It ends when the task is done. Raises LinkLostError.
+        """
         while True:
+            working = asyncio.get_running_loop().call_later(NOTE_S, self._note, what, None)
             try:
                 await task()
-            except LinkLostError:
-                raise
-            except EagletuiError as error:
-                self._note(what, f"{what}: {error}")
             except Exception as error:  # noqa: BLE001 - the one place: a bug in one watch must not end the others, nor go unseen
-                self._note(
-                    what,
-                    f"{what}: stopped by an error of eagletui itself ({type(error).__name__}: {error}); it is started again",
-                )
+                working.cancel()
+                current = asyncio.current_task()
+                if current is not None and current.cancelling():
+                    raise asyncio.CancelledError from None  # a group told of its failures instead of its cancellation
+                self._failed(what, plainest(error))
             else:
                 self._note(what, None)
                 return
+            finally:
+                working.cancel()
             await asyncio.sleep(TASK_RETRY_S)
+
+    def _failed(self, what: str, error: BaseException) -> None:
+        if isinstance(error, LinkLostError):
+            raise error from None
+        if isinstance(error, EagletuiError):
+            self._note(what, f"{what}: {error}")
+            return
+        told = f"{type(error).__name__}: {error}"
+        self._note(what, f"{what}: stopped by an error of eagletui itself ({told}); it is started again")
 
     async def _measure(self) -> None:
         while True:
@@ -266,7 +281,7 @@ class NodeMonitor:
         try:
             self._inventory = await find_servers(self._node, known=tuple(self._family.members))
         except (CommandTimeout, ChannelError) as error:
-            self._note("discovery", f"the processes of {self._node.name} cannot be listed: {error}")
+            self._note("discovery", str(error))
             return
         self._note("discovery", None)
         self._inventory_wall = time.time()
@@ -383,18 +398,3 @@ def _same_launch(one: Server, other: Server) -> bool:
 
 def _still_there(server: Server, servers: tuple[Server, ...]) -> bool:
     return any(_same_launch(server, other) for other in servers)
-
-
-def _first(group: BaseExceptionGroup[NodeError]) -> NodeError:
-    """The error that tells most: a lost link before what follows from it."""
-    flat: list[NodeError] = []
-
-    def walk(some: BaseExceptionGroup[NodeError]) -> None:
-        for error in some.exceptions:
-            if isinstance(error, BaseExceptionGroup):
-                walk(error)
-            else:
-                flat.append(error)
-
-    walk(group)
-    return next((e for e in flat if isinstance(e, LinkLostError)), flat[0])

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
-from eagletui.errors import ChannelError
+from eagletui.errors import ChannelError, LinkLostError
 from eagletui.nodes.base import Node
-
-if TYPE_CHECKING:
-    import httpx
 
 STARTING_EVERY_S = 2.0
 WARMING_EVERY_S = 0.5
@@ -50,21 +49,32 @@ def load_httpx() -> None:
     import httpx  # noqa: F401
 
 
-def failure(error: httpx.HTTPError | TimeoutError) -> tuple[str, str]:
-    """A word and a sentence for a request that got no answer."""
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and what led to it. The chain can be a ring: an OSError may be its own context."""
+    seen: set[int] = set()
+    at: BaseException | None = error
+    while at is not None and id(at) not in seen:
+        seen.add(id(at))
+        yield at
+        at = at.__cause__ or at.__context__
+
+
+def failure(error: BaseException) -> tuple[str, str]:
+    """A word and a sentence for a request that got no answer. Raises LinkLostError when it is the link that is gone."""
     import httpx
 
-    cause = error.__cause__
-    while cause is not None and not isinstance(cause, ChannelError):
-        cause = cause.__cause__ or cause.__context__
-    if isinstance(cause, ChannelError) and cause.forbidden:
-        return "forbidden", "the node's sshd forbids forwarding (AllowTcpForwarding), so HTTP cannot be asked"
-    if isinstance(cause, ChannelError) and cause.refused:
-        return "refused", "nothing listens there yet"
-    if isinstance(error, httpx.ConnectTimeout | httpx.ConnectError):
-        return "refused", "nothing listens there yet"
+    for cause in _causes(error):
+        # While connecting it is the link to the node; later it may be just this connection that broke.
+        if isinstance(cause, LinkLostError) and isinstance(error, httpx.ConnectError):
+            raise LinkLostError(str(cause)) from None
+        if isinstance(cause, ChannelError) and cause.forbidden:
+            return "forbidden", "the node's sshd forbids forwarding (AllowTcpForwarding), so HTTP cannot be asked"
+        if isinstance(cause, ChannelError) and cause.refused:
+            return "refused", "nothing listens there yet"
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         return "timeout", "it did not answer in time"
+    if isinstance(error, httpx.ConnectError):
+        return "refused", "nothing listens there yet"
     return "closed", "it closed the connection without an answer"
 
 
@@ -75,13 +85,15 @@ class Prober:
         load_httpx()
         import httpx
 
-        shown = f"[{host}]" if ":" in host else host
-        self._client = httpx.AsyncClient(
-            transport=node.http_transport(),
-            base_url=f"http://{shown}:{port}",
-            trust_env=False,
-            headers={"user-agent": "eagletui"},
-        )
+        self._base = ""
+        self.aim(host, port)
+        # Bodies come as they are sent: a few bytes of gzip can be gigabytes.
+        headers = {"user-agent": "eagletui", "accept-encoding": "identity"}
+        self._client = httpx.AsyncClient(transport=node.http_transport(), trust_env=False, headers=headers)
+
+    def aim(self, host: str, port: int) -> None:
+        """Ask there from now on."""
+        self._base = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def __aenter__(self) -> Self:
         return self
@@ -92,18 +104,21 @@ class Prober:
         await self.aclose()
 
     async def get(self, path: str, timeout_s: float) -> Answer:
-        """One GET. Never raises for anything that the server or the link does."""
+        """One GET, answered or given up within its seconds whatever the server does. Raises LinkLostError when the link is gone."""
         import httpx
 
         began = time.monotonic()
         body = bytearray()
         try:
-            async with self._client.stream("GET", path, timeout=httpx.Timeout(timeout_s)) as reply:
-                async for chunk in reply.aiter_bytes():
+            async with (
+                asyncio.timeout(timeout_s),
+                self._client.stream("GET", self._base + path, timeout=httpx.Timeout(timeout_s)) as reply,
+            ):
+                async for chunk in reply.aiter_raw():
                     body += chunk
-                    if len(body) >= BODY_LIMIT or time.monotonic() - began > timeout_s:
+                    if len(body) >= BODY_LIMIT:
                         break
-        except (httpx.HTTPError, TimeoutError) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             word, sentence = failure(error)
             return Answer(None, None, error=word, detail=sentence)
         return Answer(reply.status_code, (time.monotonic() - began) * 1000, bytes(body[:BODY_LIMIT]))

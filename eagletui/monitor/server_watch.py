@@ -53,6 +53,7 @@ class ServerWatch:
         self._node = node
         self._on_change = on_change
         self._probe = asyncio.Event()
+        self._prober: Prober | None = None
         self._was_ready = False
         self._ready_at: float | None = None
         self._asked_at = 0.0
@@ -72,21 +73,25 @@ class ServerWatch:
 
     async def run(self) -> None:
         """Watch until cancelled. Raises NodeError."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.log.run(), name="log")
-            if self.server.port is not None:
-                prober = Prober(self._node, self.server.host, self.server.port)
-                try:
-                    async with asyncio.TaskGroup() as probes:
-                        probes.create_task(self._watch_health(prober), name="health")
-                        probes.create_task(self._watch_metrics(prober), name="metrics")
-                finally:
-                    await prober.aclose()
+        port = self.server.port
+        self._prober = None if port is None else Prober(self._node, self.server.host, port)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self.log.run(), name="log")
+                if self._prober is not None:
+                    tasks.create_task(self._watch_health(self._prober), name="health")
+                    tasks.create_task(self._watch_metrics(self._prober), name="metrics")
+        finally:
+            prober, self._prober = self._prober, None
+            if prober is not None:
+                await prober.aclose()
 
     def found(self, server: Server) -> None:
         """Discovery looked again: the family grew, the port opened."""
         opened = server.listening and not self.server.listening
         self.server = server
+        if self._prober is not None and server.port is not None:
+            self._prober.aim(server.host, server.port)
         if opened:
             self.probe_now()
 

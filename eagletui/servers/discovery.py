@@ -15,6 +15,7 @@ from eagletui.servers.model import Inventory, Orphan, Process, Server
 from eagletui.servers.output import log_source, tees_near
 from eagletui.servers.ports import endpoint_of
 from eagletui.shell.details import Details, ask_details, parse_details
+from eagletui.shell.masking import mask_text
 from eagletui.shell.processes import ProcessTable, ask_processes, parse_processes
 from eagletui.shell.script import Command
 
@@ -97,7 +98,7 @@ def _server(one: _Found, processes: Sequence[Process], table: ProcessTable, deta
         family=members,
         user=None if launcher.uid is None else users.get(launcher.uid, str(launcher.uid)),
         port=where.port,
-        model=flags.model,
+        model=None if flags.model is None else mask_text(flags.model),
         command=command,
         cwd=seen.cwd if seen is not None else None,
         log=log_source(launcher, seen, details),

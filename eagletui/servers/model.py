@@ -110,7 +110,8 @@ class LogSource:
 class Server:
     """One inference server on a node, as found. `port` None: it listens nowhere and names none. `listening`: the port is open now, by the family.
 
-    `flags` are its main settings in short words for the status line ("TP 8", "EAGLE3 steps 2 topk 4 draft 5"); `command` is exact, NOT masked.
+    `flags` are its main settings in short words for the status line ("TP 8", "EAGLE3 steps 2 topk 4 draft 5"); `command` is exact, NOT
+    masked; `model` is masked (it may be a URL with a token).
     `age_s` is seconds since the launcher started, by the node's clock. `host` is the address to ask on the node. `foreign_listener`: the port is open,
     but by a process that is not of the family.
     """

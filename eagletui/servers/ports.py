@@ -28,14 +28,15 @@ class Endpoint:
     foreign: bool = False
 
 
-def _host(listeners: Iterable[Listener], flag: str | None) -> str:
-    """Loopback where it answers there, else the one address it is bound to."""
+def _host(listeners: Iterable[Listener]) -> str:
+    """Loopback where it answers there, else the one address it is bound to.
+
+    What a command line only names is never asked: any process may name any host.
+    """
     addresses = {listener.address for listener in listeners if listener.address}
     if addresses & {"127.0.0.1", *_ANY}:
         return "127.0.0.1"
-    if addresses:
-        return min(addresses)
-    return "127.0.0.1" if flag is None or flag in {"localhost", "127.0.0.1", *_ANY} else flag
+    return min(addresses) if addresses else "127.0.0.1"
 
 
 def endpoint_of(engine: str, flags: Flags, launcher: Process, family: Iterable[Process], details: Details) -> Endpoint:
@@ -62,4 +63,4 @@ def endpoint_of(engine: str, flags: Flags, launcher: Process, family: Iterable[P
         port = min((x.port for x in own if x.inode in sockets), default=expected)
     mine = [x for x in own if x.port == port]
     open_ = any(x.port == port for x in details.listeners)
-    return Endpoint(port, _host(mine, flags.host), bool(mine), open_ and not mine)
+    return Endpoint(port, _host(mine), bool(mine), open_ and not mine)

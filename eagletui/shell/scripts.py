@@ -143,7 +143,8 @@ printf 'file %s %s %s %s %s\n' "$4" "$5" "$6" "$7" "$start"
 if tail --pid=$$ -c 0 /dev/null >/dev/null 2>&1; then
 tail --pid=$$ -s 0.2 -c +$((start + 1)) -f <&3 2>/dev/null &
 else
-tail -c +$((start + 1)) -f <&3 2>/dev/null &
+if command -v timeout >/dev/null 2>&1; then set -- timeout 900; else set --; fi
+"$@" tail -c +$((start + 1)) -f <&3 2>/dev/null &
 fi
 while read -r eagletui_beat; do :; done
 exit 0
@@ -186,6 +187,7 @@ LOOP_TOOL = Script(
     "loop-tool",
     r"""
 command -v "$1" >/dev/null 2>&1 || { printf '%s: not found\n' "$1" >&2; exit 127; }
+if command -v timeout >/dev/null 2>&1; then set -- timeout -k 1 900 "$@"; fi
 { "$@" </dev/null; printf '@eagletui ended %s@\n' "$?"; } &
 while read -r eagletui_beat; do :; done
 exit 0

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pwd
 import re
+import signal
 import sys
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from tests.cli.command import run
 from tests.e2e.terminal import terminal
 from tests.engine import engine_of_user
 from tests.requires import require
-from tests.sshd import Sshd
+from tests.sshd import Sshd, children_of, start_sshd
 
 
 def home_of(sshd: Sshd, shell: str) -> Path:
@@ -110,3 +113,46 @@ def test_an_unknown_host_key_is_a_sentence(tmp_path: Path, sshd_server: Sshd) ->
     with terminal([sys.executable, "-m", "eagletui", "connect", target, "-F", str(config)], tmp_path) as term:
         term.until("exit status 20")
         assert "SHA256:" in term.screen
+
+
+@pytest.mark.parametrize("options", [(), ("AllowTcpForwarding no",)])
+def test_a_frozen_link_is_offline_and_quitting_works(
+    tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path, options: tuple[str, ...]
+) -> None:
+    """The sshd of our connection stops answering, as when a laptop sleeps or a VPN drops: no FIN, just silence."""
+    python_of_the_system()
+    with start_sshd(open_folder, sshd_users, ssh_key, options) as sshd:
+        argv = [sys.executable, "-m", "eagletui", "connect", sshd.target("bash"), "-F", str(sshd.config)]
+        with (
+            engine_of_user(sshd.user("bash"), home_of(sshd, "bash")) as (port, _),
+            terminal([*argv, "--port", str(port)], tmp_path) as term,
+        ):
+            term.until("READY", 60)
+            frozen = [child for pid in sshd.connections() for child in (pid, *children_of(pid))]
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            try:
+                term.until("OFFLINE", 30)
+                term.until("READY", 60)  # a new connection, since sshd itself lives
+                term.keys("q")
+                term.until("exit status 0")
+            finally:
+                for pid in frozen:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+
+
+def test_too_few_sessions_are_told_in_the_sentence_of_the_link(
+    tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path
+) -> None:
+    python_of_the_system()
+    with start_sshd(open_folder, sshd_users, ssh_key, ("MaxSessions 2",)) as sshd:
+        argv = [sys.executable, "-m", "eagletui", "connect", sshd.target("bash"), "-F", str(sshd.config)]
+        with (
+            engine_of_user(sshd.user("bash"), home_of(sshd, "bash")) as (port, _),
+            terminal([*argv, "--port", str(port)], tmp_path) as term,
+        ):
+            screen = term.until("refused one|one more|more session", 40)
+            assert "eagletui itself" not in screen
+            term.keys("q")
+            term.until("exit status 0")

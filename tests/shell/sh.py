@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -68,6 +69,7 @@ def stream(command: Command, folder: Path, shell: str = "sh") -> Iterator[subpro
         stderr=subprocess.PIPE,
         env=environment,
         cwd=folder,
+        start_new_session=True,
     )
     assert process.stdin is not None
     assert process.stdout is not None
@@ -85,6 +87,8 @@ def stream(command: Command, folder: Path, shell: str = "sh") -> Iterator[subpro
             process.wait(timeout=10)
         process.stdout.close()
         process.stderr.close()
+        with suppress(ProcessLookupError):  # busybox's tail has no --pid, and ends only when it writes
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 class Reading:
