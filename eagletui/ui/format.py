@@ -32,10 +32,12 @@ def seconds(value: float | None) -> str:
 
 
 def age(at: float | None, now: float) -> str:
-    """`0.4 s ago`, `12 s ago`, `2:10 ago`; `–` when it never was. Both monotonic."""
+    """`now` within a second, `4.2 s ago`, `12 s ago`, `2:10 ago`; `–` when it never was. Both monotonic."""
     if at is None:
         return UNKNOWN
     passed = max(0.0, now - at)
+    if passed < 1.0:
+        return "now"  # tenths of a second that change with each paint tell nothing
     return f"{seconds(passed)} ago" if passed < 60 else f"{duration(passed)} ago"
 
 

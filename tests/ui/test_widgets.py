@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from eagletui.ui import format as fmt
 from eagletui.ui.screens.layout import plan
 from eagletui.ui.widgets.bars import bar, sparkline
 from eagletui.ui.widgets.lines import Line, changed, clean, cut, fit, plain, skip, spread, width_of, wrap
-from eagletui.ui.widgets.plot import axis, bins, runs, tick_rows, time_labels
+from eagletui.ui.widgets.plot import DOTS, NARROWEST, axis, bins, runs, time_labels
 
 TEXT = st.text(max_size=60)
 
@@ -44,6 +46,7 @@ def test_wrap_keeps_to_its_box(text: str, width: int, limit: int) -> None:
         ("a\x1b[31mb", "a·[31mb"),
         ("tab\there", "tab here"),
         ("\u202eevil", "·evil"),
+        ("1\u00a0820\u2009lines\u3000", "1 820 lines "),
         ("[/foo]", "[/foo]"),
         ("é界", "é界"),
     ],
@@ -113,21 +116,36 @@ def test_a_pause_is_not_drawn_as_a_slope() -> None:
     assert runs((1.0, None, 2.0, None, None, 3.0), gap=1) == [[(0, 1.0), (2, 2.0)], [(5, 3.0)]]
 
 
+@settings(max_examples=80, deadline=None)
+@given(st.floats(0, 1e5), st.floats(0, 1e5), st.integers(2, 30))
+def test_ticks_are_evenly_spaced_and_stand_where_their_values_are_drawn(one: float, other: float, rows: int) -> None:
+    low, high = min(one, other), max(one, other)
+    scale = axis(low, high, rows)
+    assert 0 <= scale.bottom <= low * (1 + 1e-6)
+    assert scale.top >= high * (1 - 1e-6)
+    assert scale.top - scale.bottom >= NARROWEST * high * (1 - 1e-6)
+    ticks = scale.ticks(rows)
+    assert len(ticks) >= 2
+    assert rows - 1 in ticks
+    where = sorted(ticks, reverse=True)
+    assert {a - b for a, b in pairwise(where)} == {scale.every}
+    for i, row in enumerate(where):
+        part = (i * scale.step) / (scale.top - scale.bottom)
+        assert part * (DOTS * rows - 1) == pytest.approx(DOTS * (rows - 1 - row))
+
+
 @pytest.mark.parametrize(
-    ("low", "high", "ticks", "want"),
+    ("low", "high", "rows", "labels"),
     [
-        (75.0, 86.0, 4, (75.0, 90.0, 5.0)),
-        (3.0, 86.0, 4, (0.0, 100.0, 50.0)),
-        (0.0, 0.0, 3, (0.0, 1.0, 1.0)),
-        (0.1, 0.4, 3, (0.0, 0.6, 0.2)),
+        (75.0, 86.0, 9, ["75", "80", "85"]),
+        (3.0, 86.0, 9, ["0", "20", "40", "60", "80"]),
+        (0.0, 0.0, 5, ["0.0", "0.5", "1.0"]),
+        (0.1, 0.4, 11, ["0.0", "0.2", "0.4"]),
+        (100.0, 101.0, 8, ["95", "100", "105"]),
     ],
 )
-def test_axis_is_round(low: float, high: float, ticks: int, want: tuple[float, float, float]) -> None:
-    assert axis(low, high, ticks) == pytest.approx(want)
-
-
-def test_ticks_reach_both_ends() -> None:
-    assert tick_rows(70, 90, 10, 9) == [(0, "90"), (4, "80"), (8, "70")]
+def test_axis_is_round(low: float, high: float, rows: int, labels: list[str]) -> None:
+    assert [text for _, text in sorted(axis(low, high, rows).ticks(rows).items(), reverse=True)] == labels
 
 
 def test_time_labels_end_now() -> None:
@@ -142,8 +160,9 @@ def test_time_labels_end_now() -> None:
     ("got", "want"),
     [
         (fmt.duration(None), "–"), (fmt.duration(112), "1:52"), (fmt.duration(8048.9), "2:14:08"), (fmt.duration(273_000), "3d 03:50"),
-        (fmt.duration(float("nan")), "–"), (fmt.age(9.6, 10.0), "0.4 s ago"), (fmt.age(0.0, 12.3), "12 s ago"), (fmt.age(0.0, 130), "2:10 ago"),
-        (fmt.age(None, 1), "–"), (fmt.age(11.0, 10.0), "0.0 s ago"), (fmt.gib(135_168), "132.0"), (fmt.gib(None), "–"), (fmt.latency(0.84), "0.8 ms"),
+        (fmt.duration(float("nan")), "–"), (fmt.age(8.6, 10.0), "1.4 s ago"), (fmt.age(9.6, 10.0), "now"), (fmt.age(0.0, 12.3), "12 s ago"),
+        (fmt.age(0.0, 130), "2:10 ago"),
+        (fmt.age(None, 1), "–"), (fmt.age(11.0, 10.0), "now"), (fmt.gib(135_168), "132.0"), (fmt.gib(None), "–"), (fmt.latency(0.84), "0.8 ms"),
         (fmt.latency(11.2), "11 ms"), (fmt.latency(1100), "1.1 s"), (fmt.count(18_204), "18\u00a0204"), (fmt.watts(5230), "5.2 kW"), (fmt.watts(640), "640 W"),
         (fmt.number(None), "–"), (fmt.plural(1, "warning"), "1 warning"), (fmt.plural(0, "error"), "0 errors"),
     ],

@@ -9,7 +9,7 @@ from eagletui.ui import format as fmt
 from eagletui.ui.panes.pane import Pane
 from eagletui.ui.widgets.frame import View
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, wrap
-from eagletui.ui.widgets.plot import Bins, axis, bins, tick_rows, time_labels
+from eagletui.ui.widgets.plot import Bins, axis, bins, time_labels
 
 WINDOWS_MIN = (1, 2, 5, 10, 20)
 """The window is the shortest that holds what is known; it grows up to the last."""
@@ -90,10 +90,8 @@ class ThroughputPane(Pane):
 
     def _draw(self, times: list[float], values: list[float], minutes: int, width: int, height: int) -> None:
         rows = height - 1
-        bottom, top, step = axis(min(values), max(values), max(1, min(5, rows // 2)))
-        if (top - bottom) / step >= rows / 1.5:  # labels on neighbouring rows are no scale but noise
-            bottom, top, step = axis(min(values), max(values), 1)
-        ticks = dict(tick_rows(bottom, top, step, rows))
+        scale = axis(min(values), max(values), rows)
+        ticks = scale.ticks(rows)
         label = max(len(text) for text in ticks.values())
         canvas_width = width - label - 1
         count = canvas_width * 2
@@ -106,7 +104,7 @@ class ThroughputPane(Pane):
             return
         self.builds += 1
         self._key = key
-        drawn = self.canvas.draw(points, bottom, top, canvas_width, rows, gap=round(GAP_S / bin_s))
+        drawn = self.canvas.draw(points, scale.bottom, scale.top, canvas_width, rows, gap=round(GAP_S / bin_s))
         self._lines = [
             ((f"{ticks.get(y, ''):>{label}} ", "dim"), (row, "chart")) for y, row in enumerate(drawn)
         ]  # fmt: skip

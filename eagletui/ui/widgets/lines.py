@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from unicodedata import category
 
 from rich.cells import cell_len, split_graphemes
 from rich.segment import Segment
@@ -17,10 +18,10 @@ ELLIPSIS = "…"
 
 
 def clean(text: str) -> str:
-    """Text that a terminal only draws: control, escape and direction-changing characters become `·`, tabs a space."""
+    """Text that a terminal only draws: control, escape and direction-changing characters become `·`, tabs and odd spaces a space."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() else " " if c in "\t\n" else "·" for c in text)
+    return "".join(c if c.isprintable() else " " if c in "\t\n" or category(c) == "Zs" else "·" for c in text)
 
 
 def width_of(line: Iterable[Span]) -> int:

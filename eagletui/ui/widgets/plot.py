@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 Bins = tuple[float | None, ...]
 NARROWEST = 0.1
 """An axis spans at least this part of its value: a wobble of one percent must not look like a cliff."""
+
+SMALLEST = 0.01
+"""Figures below it are as good as nothing, and labels have three decimals at most."""
 
 
 def bins(times: Sequence[float], values: Sequence[float], start: float, end: float, n: int) -> Bins:
@@ -39,37 +43,62 @@ def runs(points: Bins, gap: int) -> list[list[tuple[int, float]]]:
     return out
 
 
-def axis(low: float, high: float, ticks: int) -> tuple[float, float, float]:
-    """(bottom, top, step) with a round step and about this many ticks. Starts at 0 unless the values keep to a narrow band far above it."""
-    ticks = max(1, ticks)
-    if high <= 0:
-        return 0.0, 1.0, 1.0
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """Values from `bottom` to `top`; a tick at `bottom` and every `step` above it, which is every `every` rows of the picture."""
+
+    bottom: float
+    top: float
+    step: float
+    every: int
+
+    def ticks(self, rows: int) -> dict[int, str]:
+        """Label by row from the top, all with the same decimals. Each stands on the row that its value is drawn on."""
+        decimals = 0 if self.step >= 1 else min(3, math.ceil(-math.log10(self.step) - 1e-9))
+        count = (rows - 1) // self.every + 1
+        return {rows - 1 - self.every * i: f"{self.bottom + i * self.step:.{decimals}f}" for i in range(count)}
+
+
+def axis(low: float, high: float, rows: int) -> Axis:
+    """The round axis that fits the values best on `rows` rows of text, each of `DOTS` dots.
+
+    Its ticks are whole rows apart, so that they are spaced evenly: a tick's value lies on the lowest dot of its row, and the top is wherever
+    the highest dot then is. It starts at 0 unless the values keep to a narrow band far above it.
+    """
+    rows = max(1, rows)
+    if high < SMALLEST:
+        low, high = 0.0, SMALLEST if high > 0 else 1.0
     if low < high / 2:
         low = 0.0
     if high - low < NARROWEST * high:
         middle = (low + high) / 2
         low, high = max(0.0, middle - NARROWEST * high / 2), middle + NARROWEST * high / 2
-    span = high - low
-    step = _round_step(span / ticks)
-    bottom = max(0.0, math.floor(low / step) * step)
-    top = math.ceil(high / step + 1e-9) * step
-    return bottom, max(top, bottom + step), step
+    axes = [_axis_every(low, high, rows, every) for every in range(min(2, max(1, rows - 1)), max(2, rows))]
+    # The tightest of those with some ticks, but not one on each second row of a high chart.
+    return min(axes, key=lambda a: (a.top - a.bottom) * _COST.get((rows - 1) // a.every + 1, 2.0))
+
+
+DOTS = 4
+"""Dots of a braille character, one above the other."""
+_COST = {1: 3.0, 2: 1.6, 3: 1.1, 4: 1.0, 5: 1.0, 6: 1.2}
+"""By the number of ticks: how much taller an axis may be before one with a better number of them is taken."""
+
+
+def _axis_every(low: float, high: float, rows: int, every: int) -> Axis:
+    """The smallest round step with which an axis of ticks `every` so many rows holds the values."""
+    spans = (DOTS * rows - 1) / (DOTS * every)
+    step = _round_step((high - low) / spans)
+    while True:
+        bottom = max(0.0, math.floor(low / step + 1e-9) * step)
+        top = bottom + step * spans
+        if top >= high * (1 - 1e-9):
+            return Axis(bottom, top, step, every)
+        step = _round_step(step * 1.01)
 
 
 def _round_step(raw: float) -> float:
     power = 10.0 ** math.floor(math.log10(raw))
     return next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= raw * (1 - 1e-9))
-
-
-def tick_rows(bottom: float, top: float, step: float, height: int) -> list[tuple[int, str]]:
-    """(row from the top, label) for each tick; ticks that fall on a taken row are left out."""
-    out: dict[int, str] = {}
-    decimals = 0 if step >= 1 else min(3, math.ceil(-math.log10(step) - 1e-9))
-    for k in range(round((top - bottom) / step) + 1):
-        value = bottom + k * step
-        dots = round((value - bottom) / (top - bottom) * (4 * height - 1))
-        out.setdefault(height - 1 - dots // 4, f"{value:.{decimals}f}")
-    return sorted(out.items())
 
 
 def time_labels(minutes: int, width: int) -> str:
