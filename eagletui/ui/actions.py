@@ -38,11 +38,11 @@ def _later(id: str, key: str, label: str, help: str, group: str = "Server") -> A
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("pane.startup", "1", "startup", "Go to the startup pane", "Panes"),
-    Action("pane.health", "2", "health", "Go to the health pane", "Panes"),
-    Action("pane.gpus", "3", "GPUs", "Go to the GPU pane", "Panes"),
-    Action("pane.throughput", "4", "throughput", "Go to the throughput pane", "Panes"),
-    Action("pane.log", "5", "log", "Go to the log", "Panes"),
+    Action("pane.startup", "1", "startup", "Go to the Startup pane", "Panes"),
+    Action("pane.health", "2", "health", "Go to the Health pane", "Panes"),
+    Action("pane.gpus", "3", "GPUs", "Go to the GPUs pane", "Panes"),
+    Action("pane.throughput", "4", "throughput", "Go to the Throughput pane", "Panes"),
+    Action("pane.log", "5", "log", "Go to the Log pane", "Panes"),
     Action(
         "pane.maximise",
         "m",

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from textual.app import App
+from textual.notifications import Notification, SeverityLevel
+from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
@@ -14,7 +16,7 @@ from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui import theming
 from eagletui.ui.actions import BY_ID, bindings
 from eagletui.ui.palette import ActionProvider
-from eagletui.ui.panes.pane import Pane
+from eagletui.ui.panes.pane import Pane, is_undecided
 from eagletui.ui.panes.throughput import ThroughputPane
 from eagletui.ui.screens.choosers import ServerChooser, ThemeChooser
 from eagletui.ui.screens.help import HelpScreen
@@ -22,6 +24,7 @@ from eagletui.ui.screens.main import MainScreen
 from eagletui.ui.source import Source
 from eagletui.ui.widgets.ink import Ink
 
+Result = TypeVar("Result")
 TICK_S = 1.0
 """Ages tick with it when nothing else changes."""
 
@@ -49,6 +52,7 @@ class EagleApp(App[None]):
         self._ticker: Timer | None = None
         self._asked_for_server = False
         self._source_closed = False
+        self._passing: Notification | None = None
 
     # --- start and end
 
@@ -112,23 +116,50 @@ class EagleApp(App[None]):
         if not self._main.is_running:
             return
         snapshot = self._source.snapshot()
-        self._main.show(snapshot, self._clock())
+        now = self._clock()
+        self._main.show(snapshot, now)
+        for dialog in self.screen_stack:
+            if isinstance(dialog, ServerChooser):
+                dialog.show(snapshot, now)
         self._ask_for_server(snapshot)
 
     def _ask_for_server(self, snapshot: Snapshot) -> None:
-        """Several servers and none chosen: ask, once."""
-        if snapshot.undecided and not self._asked_for_server:
-            self._asked_for_server = True
+        """Several servers and none chosen: ask, once, and never over another dialog."""
+        if snapshot.undecided and not self._asked_for_server and self.screen is self._main:
             self.action_server_choose()
+
+    def _open(self, dialog: Screen[Result], callback: Callable[[Result | None], None] | None = None) -> bool:
+        """Push a dialog, never twice, and not over the notice of a terminal that is too small. Says whether it did."""
+        if self._main.too_small or any(type(open_one) is type(dialog) for open_one in self.screen_stack):
+            return False
+        self.push_screen(dialog, callback)
+        return True
+
+    def close_dialogs(self) -> None:
+        """Back to the main screen, undoing what a dialog only previewed."""
+        while self.screen is not self._main:
+            dialog = self.screen
+            if isinstance(dialog, ThemeChooser):
+                dialog.undo()
+            self.pop_screen()
 
     def _apply_ink(self) -> None:
         if self._main.is_running:
             self._main.use_ink(Ink(self.theme_variables))
 
-    def say(self, text: str, *, severity: str = "information") -> None:
-        """A notice; the text is text."""
-        level = severity if severity in ("warning", "error") else "information"
-        self.notify(text, severity=level, markup=False)  # type: ignore[arg-type]
+    def say(self, text: str, *, severity: SeverityLevel = "information") -> None:
+        """A notice; the text is text. One that only informs replaces the one before it: keys pressed in a row do not fill the screen."""
+        notice = Notification(text, severity=severity, timeout=self.NOTIFICATION_TIMEOUT, markup=False)
+        if severity == "information":
+            if self._passing is not None and self._passing in self._notifications:
+                self._unnotify(self._passing)
+            self._passing = notice
+        self._notifications.add(notice)
+        self._refresh_notifications()
+
+    def on_too_small(self) -> None:
+        """A dialog over the notice could be neither read nor left."""
+        self.close_dialogs()
 
     # --- actions
 
@@ -228,9 +259,11 @@ class EagleApp(App[None]):
         """The list of servers."""
         snapshot = self._main.snapshot or self._source.snapshot()
         if not snapshot.inventory.servers:
-            self.say(f"No server on {snapshot.node}.")
+            looking = not snapshot.discovered or is_undecided(snapshot.verdict)
+            self.say(f"Still looking for servers on {snapshot.node}." if looking else f"No server on {snapshot.node}.")
             return
-        self.push_screen(ServerChooser(snapshot), self._select)
+        if self._open(ServerChooser(snapshot, self._clock()), self._select):
+            self._asked_for_server = True
 
     def _select(self, server_id: str | None) -> None:
         if server_id is not None:
@@ -238,18 +271,23 @@ class EagleApp(App[None]):
 
     def action_app_theme(self) -> None:
         """Walk through the themes."""
-        self.push_screen(ThemeChooser(self._found.themes, self.theme, self._preview))
+        self._open(ThemeChooser(self._found.themes, self.theme, self._preview))
 
     def _preview(self, name: str) -> None:
         self.theme = name
 
     def action_app_help(self) -> None:
         """The keys."""
-        self.push_screen(HelpScreen())
+        self._open(HelpScreen())
 
     def action_app_palette(self) -> None:
         """Find any action."""
-        self.action_command_palette()
+        if not self._main.too_small:
+            self.action_command_palette()
+
+    def action_help_quit(self) -> None:
+        """What ctrl+c does: it is pressed by reflex, and must not end the watch."""
+        self.say("q leaves; the server goes on.")
 
     def action_app_quit(self) -> None:
         """Leave."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from rich.text import Text
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from eagletui.ui.actions import ACTIONS, Action
+from eagletui.ui.screens.main import MainScreen
 
 _HIDDEN = frozenset({"app.palette", "log.up", "log.down"})
 
@@ -15,15 +17,24 @@ class ActionProvider(Provider):
     """Every action by its help sentence; those not there yet say so."""
 
     def _commands(self) -> list[tuple[str, Action]]:
-        return [(a.help if a.available else f"{a.help} (not yet)", a) for a in ACTIONS if a.id not in _HIDDEN]
+        """What can be done first."""
+        actions = sorted((a for a in ACTIONS if a.id not in _HIDDEN), key=lambda a: not a.available)
+        return [(self._words(action), action) for action in actions]
+
+    def _words(self, action: Action) -> str:
+        if not action.available:
+            return f"{action.help} (not yet)"
+        room, _, name = action.id.partition(".")
+        main = self.screen
+        if room == "pane" and isinstance(main, MainScreen) and name in main.pane_names:
+            return f"Go to the {main.title_of(name)} pane"  # as its title says now
+        return action.help
 
     async def discover(self) -> Hits:
-        """What can be done, before a word is typed."""
+        """Everything, before a word is typed."""
         for text, action in self._commands():
-            if action.available:
-                yield DiscoveryHit(
-                    text, partial(self.app.run_action, action.method), text=text, help=f"key {action.key}"
-                )
+            shown = Text(text, style="" if action.available else "dim")
+            yield DiscoveryHit(shown, partial(self.app.run_action, action.method), text=text, help=f"key {action.key}")
 
     async def search(self, query: str) -> Hits:
         """Fuzzy over help and label."""
@@ -33,7 +44,7 @@ class ActionProvider(Provider):
             if score > 0:
                 yield Hit(
                     score,
-                    matcher.highlight(text),
+                    matcher.highlight(text) if action.available else Text(text, style="dim"),
                     partial(self.app.run_action, action.method),
                     text=text,
                     help=f"key {action.key}",

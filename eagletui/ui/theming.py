@@ -126,7 +126,9 @@ def variables(theme: Theme) -> dict[str, str]:
     c = theme.colors
     ours = {f"eagle-{role}": color for role, color in c.items()}
     return ours | {
-        "eagle-veil": "ansi_default" if theme.ansi else f"{c['background']} 55%",  # over the screen, under a dialog
+        "eagle-veil": "transparent"
+        if theme.ansi
+        else f"{c['background']} 55%",  # over the screen, under a dialog; a colour of the terminal has no mixture
         "ansi-background": "ansi_black" if theme.dark else "ansi_white",
         "ansi-foreground": "ansi_white" if theme.dark else "ansi_black",
         "border": c["focus"],

@@ -80,7 +80,7 @@ async def screen(snapshot: Snapshot, size: tuple[int, int] = WIDE, theme: str | 
 async def test_ready_at_a_glance() -> None:
     async with screen(scenes.ready()) as s:
         assert re.search(
-            r"gpu-node  ● 11 ms   Kimi-K2.5-INT4  sglang · TP 8 · EAGLE3.* 82\.2 tok/s  2:14:08   READY", s.status()
+            r"gpu-node  ●  11 ms   Kimi-K2.5-INT4  sglang · TP 8 · EAGLE3.* 82\.2 tok/s  2:14:08   READY", s.status()
         )
         assert "✓ ready in 3:12" in s.pane("startup")
         assert "pid 41822 · port 30000" in s.pane("startup")

@@ -8,20 +8,20 @@ from dataclasses import dataclass
 from eagletui.gpus.model import Gpu, GpuErrorCode, MigInstance
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui import format as fmt
-from eagletui.ui.panes.memory import Owners, family_pids, owners, throttled_by
+from eagletui.ui.panes.memory import Owners, family_pids, owners
 from eagletui.ui.panes.pane import Pane
+from eagletui.ui.panes.trouble import MARK, heat_role, trouble_of
 from eagletui.ui.widgets.bars import bar, sparkline
 from eagletui.ui.widgets.frame import View
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, cut, fit, wrap
 
-WARM_C = 83
-HOT_C = 90
-"""Data-centre GPUs slow down at about 87 °C and stop a little above 90."""
 STALE_S = 5.0
 """The tool answers once a second; five missed answers are a silence."""
 OTHERS_MIB = 512
 """Other users' memory below it is a context, not a tenant."""
-SPARK_CELLS, SPARK_MIN = 15, 8
+SPARK_CELLS = ((60, 106), (30, 76), (15, 46))
+"""(cells of the last minute, room that they need beside full bars): a cell a second where there is room."""
+SPARK_MIN = 8
 MARK_CELLS = 12
 BAR_CELLS, BAR_MIN = 22, 6
 TWO_COLUMN_MIN = 66
@@ -36,6 +36,10 @@ _SENTENCES: dict[GpuErrorCode, str] = {
     "timeout": "nvidia-smi does not answer; a GPU may hang.",
     "unparsable": "nvidia-smi answered in a form that is not known.",
 }
+
+
+Row = tuple[Line, int]
+"""A row of the table, and how many GPUs it shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +58,7 @@ class Columns:
         room = width - fixed
         mark = 2 if room < 34 else MARK_CELLS if room > 58 else 8
         room -= mark
-        spark = SPARK_CELLS if room >= 46 else SPARK_MIN if room >= 26 else 0
+        spark = next((cells for cells, need in SPARK_CELLS if room >= need), SPARK_MIN if room >= 26 else 0)
         room -= spark + (2 if spark else 0)
         room = max(0, room)
         memory = min(BAR_CELLS, (room + 1) // 2)
@@ -88,18 +92,37 @@ class GpuPane(Pane):
         stale = self.is_offline(snapshot) or (view.at is not None and self.now - view.at > STALE_S)
         summary: Line = ((fmt.age(view.at, self.now), "warning"),) if stale and view.at is not None else EMPTY
         table = Table(snapshot, Columns.of(width))
-        rows = table.rows()
+        rows = table.rows(report.gpus)
         if len(rows) + 2 > height and width >= TWO_COLUMN_MIN:
-            lines = [*_side_by_side(snapshot, width), table.sum_words()]
+            rows = _side_by_side(snapshot, width, height)
+            lines = [*(line for line, _ in rows), table.sum_words()]
         else:
-            lines = [table.header(), *rows, table.sum()]
-        foot = table.whose()
+            if len(rows) + 2 > height:
+                rows = table.rows(worst_first(report.gpus, table))
+            rows = [(table.header(), 0), *rows]
+            lines = [*(line for line, _ in rows), table.sum()]
+        foot = self._foot(table, rows, height)
         if report.error is not None:
             foot = ((cut(_SENTENCES.get(report.error.code, report.error.text), width - 4), "warning"),)
         trouble = any(table.mark_of(gpu)[1] == "error" for gpu in report.gpus)
         return View(
             lines, tuple(title), summary, foot, border="error" if trouble and not stale else "border", stale=stale
         )
+
+    def _foot(self, table: Table, rows: list[Row], height: int) -> Line:
+        """Whose memory it is; before it, how many GPUs are out of sight."""
+        first = min(self.offset_y, max(0, len(rows) + 1 - height))
+        unseen = sum(gpus for at, (_, gpus) in enumerate(rows) if not first <= at < first + height)
+        whose = table.whose()
+        if not unseen:
+            return whose
+        return ((f"… {unseen} more", "key"), *(((" · ", "dim"), *whose) if whose else ()))
+
+
+def worst_first(gpus: tuple[Gpu, ...], table: Table) -> tuple[Gpu, ...]:
+    """Those with a mark first, so that they are seen where not all are; else in their order."""
+    rank = {"error": 0, "warning": 1, "others": 2}
+    return tuple(sorted(gpus, key=lambda gpu: rank.get(table.mark_of(gpu)[1], 3)))
 
 
 class Table:
@@ -123,12 +146,12 @@ class Table:
             line.append(("  " + ("60 s" if c.spark < 9 else "last 60 s"), "dim"))
         return tuple(line)
 
-    def rows(self) -> list[Line]:
+    def rows(self, gpus: tuple[Gpu, ...]) -> list[Row]:
         """A row a GPU, and one under it for each MIG instance."""
-        out: list[Line] = []
-        for gpu in self._snapshot.gpus.report.gpus:
-            out.append(self.row(gpu))
-            out += [self._mig(instance) for instance in gpu.mig]
+        out: list[Row] = []
+        for gpu in gpus:
+            out.append((self.row(gpu), 1))
+            out += [(self._mig(instance), 0) for instance in gpu.mig]
         return out
 
     def row(self, gpu: Gpu) -> Line:
@@ -137,18 +160,18 @@ class Table:
         index: Span = (f"{gpu.index:<2}", "text bold")
         if gpu.state != "ok":
             word = "lost: it fell off the bus" if gpu.state == "lost" else "error: the tool cannot read it"
-            return (index, ("   ▲ ", "error"), (word, "error"))
+            return (index, (f"   {MARK} ", "error"), (word, "error"))
         util = bar([((gpu.util_pct or 0) / 100, "util")], c.util) if gpu.util_pct is not None else _no_bar(c.util)
         line: list[Span] = [index, (f"{fmt.number(gpu.util_pct):>5} ", _known(gpu.util_pct)), *util]
         line += [(f"{fmt.gib(gpu.mem_used_mib):>7} ", _known(gpu.mem_used_mib)), *self._memory_bar(gpu)]
         line.append((f"{fmt.whole_gib(gpu.mem_total_mib):>4}", "dim"))
-        line.append((f"{fmt.number(gpu.temp_c):>4}", _heat(gpu.temp_c)))
+        line.append((f"{fmt.number(gpu.temp_c):>4}", heat_role(gpu.temp_c)))
         line.append((f"{fmt.number(gpu.power_w):>5}", _known(gpu.power_w)))
         if c.spark:
             line += [("  ", "text"), (self._spark(gpu.index), "spark")]
         word, role = self.mark_of(gpu)
         if word:
-            line += [(" ▲", role), (" " + word if c.mark > 2 else "", role)]
+            line += [(f" {MARK}", role), (" " + word if c.mark > 2 else "", role)]
         return tuple(line)
 
     def _spark(self, index: int) -> str:
@@ -178,15 +201,9 @@ class Table:
 
     def mark_of(self, gpu: Gpu) -> tuple[str, str]:
         """(word, role) of its worst trouble, ("", "") when there is none."""
-        if gpu.state != "ok":
-            return gpu.state, "error"
-        if gpu.ecc_uncorrected:
-            return f"ECC {gpu.ecc_uncorrected}", "error"
-        throttle = throttled_by(gpu)
-        if throttle is not None:
-            return throttle
-        if gpu.temp_c is not None and gpu.temp_c >= WARM_C:
-            return "heat", _heat(gpu.temp_c)
+        worst = trouble_of(gpu)
+        if worst[0]:
+            return worst
         who = self._owners[gpu.index]
         if who.others_mib is not None and who.others_mib >= OTHERS_MIB:
             return cut(who.users[0] if who.users else "others", MARK_CELLS - 3), "others"
@@ -241,14 +258,18 @@ class Table:
         return tuple(line)
 
 
-def _side_by_side(snapshot: Snapshot, width: int) -> list[Line]:
-    """Two GPUs a row when one a row does not fit."""
+def _side_by_side(snapshot: Snapshot, width: int, height: int) -> list[Row]:
+    """Two GPUs a row when one a row does not fit: numbered downwards, or the worst in the first rows when not all can be seen."""
     half = (width - 3) // 2
     fixed = 2 + 4 + 1 + 6 + 4 + 1
     room = max(0, half - fixed - 2)
     bars = (room // 2, room - room // 2)
     helper = Table(snapshot, Columns(bars[0], bars[1], 0, 2))
     gpus = snapshot.gpus.report.gpus
+    rows = (len(gpus) + 1) // 2
+    if rows + 2 > height:
+        worst = worst_first(gpus, helper)
+        gpus = (*worst[::2], *worst[1::2])
     cells = [_short(gpu, bars, helper) for gpu in gpus]
     head = fit(
         (
@@ -259,25 +280,24 @@ def _side_by_side(snapshot: Snapshot, width: int) -> list[Line]:
         ),
         half,
     )
-    rows = (len(cells) + 1) // 2
-    out: list[Line] = [(*head, ("   ", "text"), *head)]
+    out: list[Row] = [((*head, ("   ", "text"), *head), 0)]
     for y in range(rows):
         right = fit(cells[y + rows], half) if y + rows < len(cells) else EMPTY
-        out.append((*fit(cells[y], half), ("   ", "text"), *right))
+        out.append(((*fit(cells[y], half), ("   ", "text"), *right), 2 if right else 1))
     return out
 
 
 def _short(gpu: Gpu, bars: tuple[int, int], table: Table) -> Line:
     index: Span = (f"{gpu.index:<2}", "text bold")
     if gpu.state != "ok":
-        return (index, ("  ▲ ", "error"), (gpu.state, "error"))
+        return (index, (f"  {MARK} ", "error"), (gpu.state, "error"))
     util = bar([(gpu.util_pct / 100, "util")], bars[0]) if gpu.util_pct is not None else _no_bar(bars[0])
     line: list[Span] = [index, (f"{fmt.number(gpu.util_pct):>4} ", _known(gpu.util_pct)), *util]
     line += [(f"{fmt.gib(gpu.mem_used_mib):>6} ", _known(gpu.mem_used_mib)), *table._memory_bar(gpu)]
-    line.append((f"{fmt.number(gpu.temp_c):>4}", _heat(gpu.temp_c)))
+    line.append((f"{fmt.number(gpu.temp_c):>4}", heat_role(gpu.temp_c)))
     word, role = table.mark_of(gpu)
     if word:
-        line.append((" ▲", role))
+        line.append((f" {MARK}", role))
     return tuple(line)
 
 
@@ -313,12 +333,6 @@ def _sentence(snapshot: Snapshot, width: int, height: int) -> list[Line]:
 
 def _known(value: object) -> str:
     return "dim" if value is None else "text"
-
-
-def _heat(temp: int | None) -> str:
-    if temp is None:
-        return "dim"
-    return "error" if temp >= HOT_C else "warning" if temp >= WARM_C else "text"
 
 
 def _no_bar(width: int) -> Line:

@@ -46,15 +46,3 @@ def owners(gpu: Gpu, ours: frozenset[int], snapshot: Snapshot) -> Owners:
         return Owners()
     names = tuple(name for name, _ in sorted(theirs.items(), key=lambda kv: -kv[1]) if name)
     return Owners(mine or 0, sum(theirs.values()), names)
-
-
-def throttled_by(gpu: Gpu) -> tuple[str, str] | None:
-    """(word, role) for a throttle reason that means trouble. A power cap under load is how GPUs work, and no trouble."""
-    for reason in gpu.throttle:
-        if "thermal" in reason:
-            return "heat", "error" if reason.startswith("hw") else "warning"
-        if "power-brake" in reason:
-            return "power brake", "error"
-        if reason.startswith("hw"):
-            return "hw slowdown", "error"
-    return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eagletui.monitor.snapshot import Snapshot
+from eagletui.monitor.snapshot import Snapshot, Verdict
 from eagletui.servers.model import State
 from eagletui.ui.widgets.frame import Frame, View
 
@@ -11,6 +11,24 @@ LEVEL_OF_STATE: dict[State, str] = {
     State.STALLED: "error", State.CRASHED: "error", State.ABSENT: "dim", State.OFFLINE: "error",
 }  # fmt: skip
 """State to the role of its word, and of the border of the pane that matters then."""
+
+NOT_KNOWN_YET = {"looking": "LOOKING", "connecting": "CONNECTING"}
+"""Codes of a verdict that is none yet, whatever its state is: nothing was looked at so far."""
+
+
+def is_undecided(verdict: Verdict) -> bool:
+    """Whether nothing is known yet, so that nothing may be claimed."""
+    return verdict.reason.code in NOT_KNOWN_YET
+
+
+def word_and_role(verdict: Verdict) -> tuple[str, str]:
+    """The state as a word, and its colour's role."""
+    if is_undecided(verdict):
+        return NOT_KNOWN_YET[verdict.reason.code], "dim"
+    if verdict.state is State.CRASHED and verdict.reason.code == "never-started":
+        return "CRASHED · never started", "error"
+    word = "NO SERVER" if verdict.state is State.ABSENT else verdict.state.name
+    return word, LEVEL_OF_STATE[verdict.state]
 
 
 class Pane(Frame):
@@ -31,6 +49,10 @@ class Pane(Frame):
         if not same:
             self._parts = parts
             self.redraw()
+
+    def word(self, snapshot: Snapshot) -> str:  # noqa: ARG002 - some panes are called by what they show
+        """What it is called in its title, and in a tab."""
+        return self.name_
 
     def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
         """What of a snapshot this pane shows at once; the rest (ages) it shows within a second."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Literal
 
 from eagletui.logs.state import SHOWN_NAMES, LogState, Phase, Progress
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Server, State
 from eagletui.ui import format as fmt
-from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane
+from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_undecided
 from eagletui.ui.widgets.bars import bar
 from eagletui.ui.widgets.frame import View
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, cut, spread, width_of, wrap
@@ -19,6 +20,8 @@ BAR_CELLS = 20
 EVIDENCE_ROWS = 4
 _TO_COME = ("distributed", "weights", "draft-weights", "kv-cache", "compile", "graphs", "warmup")
 _LAUNCHING = (State.STARTING, State.STALLED, State.UNKNOWN)
+Kind = Literal["link", "connecting", "none", "crash", "launch", "server"]
+_WORDS: dict[Kind, str] = {"link": "Link", "crash": "Crash", "server": "Server"}
 
 
 class StartupPane(Pane):
@@ -47,23 +50,26 @@ class StartupPane(Pane):
             if state in (State.STARTING, State.STALLED, State.CRASHED, State.STOPPING)
             else "border"
         )
-        if snapshot.link.state != "up" and (state is State.OFFLINE or snapshot.server is None):
-            return self._no_link(snapshot, width, height)
-        if snapshot.server is None:
-            if state is State.CRASHED:
-                return self._crash(snapshot, width, height)
-            return self._no_server(snapshot, width, height)
-        if state is State.CRASHED:
-            return self._crash(snapshot, width, height)
-        launching = snapshot.startup.state in ("starting", "stalled") and state in _LAUNCHING
-        if state is State.STARTING or launching:
+        kind = kind_of(snapshot)
+        title: Line = ((self.word(snapshot), "text"),)
+        if kind == "connecting":
+            return View(_text(f"Connecting to {snapshot.node} …", "text", width, height), title)
+        if kind == "link":
+            return View(self._no_link(snapshot, width)[:height], title, border="error")
+        if kind == "crash":
+            return View(self._crash(snapshot, width, height)[:height], title, border="error")
+        if kind == "launch":
             return self._checklist(snapshot, width, height, border)
-        return self._server(snapshot, snapshot.server, width, height, border)
+        if kind == "none" or snapshot.server is None:
+            return View(self._no_server(snapshot, width, height)[:height], title)
+        return View(self._server(snapshot, snapshot.server, width)[:height], title, border=border)
 
-    def _no_link(self, snapshot: Snapshot, width: int, height: int) -> View:
+    def word(self, snapshot: Snapshot) -> str:
+        """See Pane: it is called by what it shows."""
+        return _WORDS.get(kind_of(snapshot), self.name_)
+
+    def _no_link(self, snapshot: Snapshot, width: int) -> list[Line]:
         link = snapshot.link
-        if link.state == "connecting":
-            return View(_text(f"Connecting to {snapshot.node} …", "text", width, height), title=(("Startup", "text"),))
         lines = _text(f"No link to {snapshot.node}.", "error bold", width, 2)
         if link.error:
             lines += [EMPTY, *_text(link.error, "text", width, 5)]
@@ -76,16 +82,15 @@ class StartupPane(Pane):
                 3,
             ),
         ]
-        return View(lines[:height], title=(("Link", "text"),), border="error")
+        return lines
 
-    def _no_server(self, snapshot: Snapshot, width: int, height: int) -> View:
-        title = (("Startup", "text"),)
+    def _no_server(self, snapshot: Snapshot, width: int, height: int) -> list[Line]:
         servers = snapshot.inventory.servers
         if servers:
-            said = f"{len(servers)} servers on {snapshot.node}: press v to choose the one to show."
-            return View(_text(said, "text", width, height), title=title)
-        if not snapshot.discovered:
-            return View(_text(f"Looking for servers on {snapshot.node} …", "dim", width, height), title=title)
+            said = f"{fmt.plural(len(servers), 'server')} on {snapshot.node}: press v to choose the one to show."
+            return _text(said, "text", width, height)
+        if not snapshot.discovered or is_undecided(snapshot.verdict):
+            return _text(f"Looking for servers on {snapshot.node} …", "dim", width, height)
         lines = _text(f"No server on {snapshot.node}.", "text bold", width, 2)
         orphans = snapshot.inventory.orphans
         if orphans:
@@ -107,7 +112,7 @@ class StartupPane(Pane):
             EMPTY,
             *_text("Start one on the node: it appears here by itself, with its log, within seconds.", "dim", width, 3),
         ]
-        return View(lines[:height], title=title)
+        return lines
 
     def _checklist(self, snapshot: Snapshot, width: int, height: int, border: str) -> View:
         startup = snapshot.startup
@@ -146,7 +151,7 @@ class StartupPane(Pane):
             tuple(head), ((f"{fmt.duration(took):>{TIME_CELLS}}", "text" if took is not None else "dim"),), width
         )
 
-    def _server(self, snapshot: Snapshot, server: Server, width: int, height: int, border: str) -> View:
+    def _server(self, snapshot: Snapshot, server: Server, width: int) -> list[Line]:
         startup = snapshot.startup
         lines: list[Line] = []
         if startup.ready_s is not None and snapshot.verdict.state is not State.STOPPING:
@@ -157,9 +162,9 @@ class StartupPane(Pane):
         if lines:
             lines.append(EMPTY)
         lines += _facts(server, width)
-        return View(lines[:height], title=(("Server", "text"),), border=border)
+        return lines
 
-    def _crash(self, snapshot: Snapshot, width: int, height: int) -> View:
+    def _crash(self, snapshot: Snapshot, width: int, height: int) -> list[Line]:
         verdict = snapshot.verdict
         lines = _text(verdict.reason.text, "error bold", width, 3)
         where: list[str] = []
@@ -181,7 +186,20 @@ class StartupPane(Pane):
             lines += [EMPTY, *times]
         if snapshot.log.path and len(lines) + 2 <= height:
             lines += [EMPTY, (("log  ", "dim"), (cut(snapshot.log.path, width - 5), "dim"))]
-        return View(lines[:height], title=(("Crash", "text"),), border="error")
+        return lines
+
+
+def kind_of(snapshot: Snapshot) -> Kind:
+    """What the pane is about in this state."""
+    state = snapshot.verdict.state
+    if snapshot.link.state != "up" and (state is State.OFFLINE or snapshot.server is None):
+        return "connecting" if snapshot.link.state == "connecting" else "link"
+    if state is State.CRASHED:
+        return "crash"
+    if snapshot.server is None:
+        return "none"
+    launching = snapshot.startup.state in ("starting", "stalled") and state in _LAUNCHING
+    return "launch" if state is State.STARTING or launching else "server"
 
 
 def expected(startup: LogState) -> list[str]:

@@ -6,7 +6,8 @@ from eagletui.logs.state import SHOWN_NAMES
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import State
 from eagletui.ui import format as fmt
-from eagletui.ui.panes.pane import LEVEL_OF_STATE
+from eagletui.ui.panes.pane import LEVEL_OF_STATE, NOT_KNOWN_YET, is_undecided, word_and_role
+from eagletui.ui.panes.trouble import alarm
 from eagletui.ui.widgets.frame import Painted
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, spread, tidy, width_of
 
@@ -14,6 +15,9 @@ MIN_REASON_CELLS = 16
 MIN_WORDS_CELLS = 12
 """Fewer cells for engine and flags say nothing: they are left out."""
 NODE_CELLS = 28
+GAP = 2
+LATENCY_CELLS = 6
+"""As wide as the widest (`999 ms`), so that nothing moves sideways with it."""
 
 
 class StatusLine(Painted):
@@ -39,19 +43,22 @@ class StatusLine(Painted):
         return [fit(tuple((text, role if "block" in role else f"{role} on-bar") for text, role in row), width)] * height
 
     def _line(self, snapshot: Snapshot, width: int) -> Line:
-        word = state_word(snapshot)
-        state = snapshot.verdict.state
-        block: Span = (f" {word} ", f"{LEVEL_OF_STATE[state]} block")
-        elapsed = self._elapsed(snapshot)
+        word, role = state_word(snapshot)
+        # A block shouts; what is not known yet is no state to shout.
+        block: Span = (f" {word} ", role if word in NOT_KNOWN_YET.values() else f"{role} block")
         core, words = self._who(snapshot)
-        least = min(width_of(core), width * 9 // 20)
-        room = width - least - width_of([block]) - len(elapsed) - 3
+        room = width - min(width_of(core), width * 9 // 20) - width_of([block]) - 1
+        # Room is given in the order of importance, which is not that on screen: an alarm goes last, words of progress first.
+        trouble, elapsed = alarm(snapshot), self._elapsed(snapshot)
+        trouble = trouble if width_of([(trouble, "")]) + GAP <= room else ""
+        room -= width_of([(trouble, "")]) + GAP if trouble else 0
+        elapsed = elapsed if len(elapsed) + GAP <= room else ""
+        room -= len(elapsed) + GAP if elapsed else 0
+        said, said_role = progress_words(snapshot)
+        said = cut(clean(said), room - GAP) if room - GAP >= min(MIN_REASON_CELLS, len(said)) else ""
         right: list[Span] = []
-        said, role = progress_words(snapshot)
-        if said and room >= min(MIN_REASON_CELLS, len(said)):
-            right += [(cut(clean(said), room), role), ("  ", "text")]
-        if elapsed:
-            right += [(elapsed, "text"), ("  ", "text")]
+        for text, text_role in ((trouble, "warning bold"), (said, said_role), (elapsed, "text")):
+            right += [(text, text_role), (" " * GAP, "text")] if text else []
         tail = (*right, block)
         spare = width - width_of(tail) - width_of(core) - 1
         return spread((*core, *words) if spare >= MIN_WORDS_CELLS else core, tail, width)
@@ -75,7 +82,7 @@ class StatusLine(Painted):
         if link.state == "up":
             out.append(("●", "ok"))
             if link.latency_ms is not None:
-                out.append((f" {fmt.latency(link.latency_ms)}", "dim"))
+                out.append((f" {fmt.latency(link.latency_ms):>{LATENCY_CELLS}}", "dim"))
         elif link.state == "connecting":
             out.append(("○ connecting", "dim"))
         else:
@@ -94,16 +101,11 @@ class StatusLine(Painted):
         return tidy(tuple(out)), tidy((("  ", "text"), (" · ".join(words), "dim")))
 
 
-def state_word(snapshot: Snapshot) -> str:
-    """The state as a word."""
-    state = snapshot.verdict.state
-    if state is State.OFFLINE and snapshot.link.state == "connecting":
-        return "CONNECTING"
-    if state is State.CRASHED and snapshot.verdict.reason.code == "never-started":
-        return "CRASHED · never started"
-    if state is State.ABSENT:
-        return "NO SERVER"
-    return state.name
+def state_word(snapshot: Snapshot) -> tuple[str, str]:
+    """The state as a word, with its role."""
+    if snapshot.verdict.state is State.OFFLINE and snapshot.link.state == "connecting":
+        return "CONNECTING", "dim"
+    return word_and_role(snapshot.verdict)
 
 
 def progress_words(snapshot: Snapshot) -> tuple[str, str]:
@@ -123,6 +125,7 @@ def progress_words(snapshot: Snapshot) -> tuple[str, str]:
         if last.gen_tok_s is not None and not last.stale:
             return f"{last.gen_tok_s:.1f} tok/s", role
         return ("idle", "dim") if snapshot.verdict.reason.code == "idle" else ("", role)
-    if state is State.ABSENT or (state is State.OFFLINE and snapshot.link.state == "connecting"):
+    nothing = snapshot.server is None and is_undecided(snapshot.verdict)
+    if nothing or state is State.ABSENT or (state is State.OFFLINE and snapshot.link.state == "connecting"):
         return "", role
     return snapshot.verdict.reason.text, role

@@ -9,13 +9,17 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content, Span
+from textual.geometry import Size
 from textual.screen import ModalScreen
-from textual.widgets import Static
+from textual.widget import Widget
 
 from eagletui.ui.actions import ACTIONS, Action
+from eagletui.ui.widgets.lines import wrap
 
 Keys = Binding | tuple[str, str] | tuple[str, str, str]
 KEY_CELLS = 8
+MIN_WORDS_CELLS = 8
+MAX_ROWS = 6
 _COLUMNS = (("Panes", "Screen", "Server"), ("Log", "Benchmarks"))
 
 
@@ -32,24 +36,58 @@ class HelpScreen(ModalScreen[None]):
         }
         with Vertical(id="help", classes="dialog") as box:
             box.border_title = Content("Keys")
-            box.border_subtitle = Content("esc closes · greyed: not yet")
-            with VerticalScroll(), Horizontal(id="help-columns"):
+            with VerticalScroll(id="help-scroll"), Horizontal(id="help-columns"):
                 for column in _COLUMNS:
-                    yield Static(_table([(name, groups[name]) for name in column]), classes="help-column")
+                    yield HelpColumn([(name, groups[name]) for name in column], classes="help-column")
+
+    def on_mount(self) -> None:
+        """Say how much there is, now and after each step."""
+        scroll = self.query_one(VerticalScroll)
+        for what in ("scroll_y", "virtual_size"):
+            self.watch(scroll, what, self._hint)
+
+    def on_resize(self) -> None:
+        """Another size hides other rows."""
+        self.call_after_refresh(self._hint)
+
+    def _hint(self) -> None:
+        scroll = self.query_one(VerticalScroll)
+        below = scroll.max_scroll_y - round(scroll.scroll_y)
+        more = f"↓ {below} more · " if below > 0 else "↑ more · " if scroll.max_scroll_y > 0 else ""
+        self.query_one("#help").border_subtitle = Content(f"{more}esc closes · greyed: not yet")
 
 
-def _table(groups: list[tuple[str, list[Action]]]) -> Content:
-    lines: list[Content] = []
-    for name, actions in groups:
-        lines.append(Content(name, [Span(0, len(name), "bold $eagle-accent")]))
-        lines += [_row(action) for action in actions]
-        lines.append(Content(""))
-    return Content("\n").join(lines)
+class HelpColumn(Widget):
+    """Groups of keys with their sentences; what is too long goes on below the sentence, never below the key."""
+
+    def __init__(self, groups: list[tuple[str, list[Action]]], *, classes: str) -> None:
+        super().__init__(classes=classes)
+        self._groups = groups
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002 - the signature of Textual
+        """As many rows as the sentences take at this width."""
+        return len(self.table(width))
+
+    def render(self) -> Content:
+        """Textual asks for it."""
+        return Content("\n").join(self.table(self.content_size.width))
+
+    def table(self, width: int) -> list[Content]:
+        """The rows at a width."""
+        out: list[Content] = []
+        for name, actions in self._groups:
+            out += [Content("")] if out else []
+            out.append(Content(name, [Span(0, len(name), "bold $eagle-accent")]))
+            for action in actions:
+                out += _rows(action, max(MIN_WORDS_CELLS, width - KEY_CELLS))
+        return out
 
 
-def _row(action: Action) -> Content:
-    key = action.key.ljust(KEY_CELLS)
-    text = f"{key}{action.help}"
-    if not action.available:
-        return Content(text, [Span(0, len(text), "$eagle-faint")])
-    return Content(text, [Span(0, len(key), "bold $eagle-key")])
+def _rows(action: Action, room: int) -> list[Content]:
+    out: list[Content] = []
+    for at, words in enumerate(wrap(action.help, room, MAX_ROWS)):
+        key = ("" if at else action.key).ljust(KEY_CELLS)
+        style = "bold $eagle-key"
+        spans = [Span(0, len(key), style)] if action.available else [Span(0, len(key + words), "$eagle-faint")]
+        out.append(Content(key + words, spans))
+    return out

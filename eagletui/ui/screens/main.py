@@ -9,6 +9,7 @@ from textual.containers import Container
 from textual.content import Content
 from textual.geometry import Region, Size
 from textual.layout import Layout, WidgetPlacement
+from textual.message import Message
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
@@ -23,11 +24,10 @@ from eagletui.ui.panes.pane import Pane
 from eagletui.ui.panes.startup import StartupPane
 from eagletui.ui.panes.status_line import StatusLine
 from eagletui.ui.panes.throughput import ThroughputPane
+from eagletui.ui.panes.trouble import MARK, alarm
 from eagletui.ui.screens.layout import MIN_HEIGHT, MIN_WIDTH, TABBED, Place, Plan, plan
-from eagletui.ui.widgets.frame import Maximise, Painted, Tab
+from eagletui.ui.widgets.frame import Maximise, Painted, Tab, TabLabel
 from eagletui.ui.widgets.ink import Ink
-
-LABELS = {"startup": "Startup", "health": "Health", "gpus": "GPUs", "throughput": "Throughput", "log": "Log"}
 
 
 class _Places(Layout):
@@ -64,6 +64,10 @@ class Deck(Container):
         return self._places_layout
 
 
+class TooSmall(Message):
+    """The terminal became smaller than anything fits."""
+
+
 class MainScreen(Screen[None]):
     """What `connect` opens."""
 
@@ -75,6 +79,7 @@ class MainScreen(Screen[None]):
         self.snapshot: Snapshot | None = None
         self.tab = "startup"
         self.maximised_pane: str | None = None
+        self.too_small = False
 
     def compose(self) -> ComposeResult:
         """All panes exist always; places differ."""
@@ -108,16 +113,38 @@ class MainScreen(Screen[None]):
         """All panes. (A query by type misses the log: Textual's selectors follow the first base class only.)"""
         return [child for child in self.query_one(Deck).children if isinstance(child, Pane)]
 
+    @property
+    def pane_names(self) -> list[str]:
+        """Ids of all panes."""
+        return [pane.id or "" for pane in self.panes]
+
+    def title_of(self, name: str) -> str:
+        """What a pane is called now."""
+        pane = self.pane(name)
+        return pane.word(self.snapshot) if self.snapshot is not None else pane.name_
+
     def show(self, snapshot: Snapshot, now: float) -> None:
         """Give every visible pane the snapshot; hidden ones get it when they come."""
         self.snapshot = snapshot
         self.query_one(StatusLine).show(snapshot, now)
+        labels = self._tab_labels(TABBED.get(self.query_one(Deck).plan.mode, ()))
+        for pane in self.panes:
+            if pane.tabs and pane.tabs != labels:
+                pane.tabs = labels
+                pane.redraw()
         wanted = self.query_one(GpuPane).wanted_rows()
         for pane in self.panes:
             if pane.display or isinstance(pane, GpuPane):
                 pane.show(snapshot, now)
         if self.query_one(GpuPane).wanted_rows() != wanted:
             self.arrange_panes()
+
+    def _tab_labels(self, names: tuple[str, ...]) -> tuple[TabLabel, ...]:
+        """The same words whichever of them is shown, and a mark where one that is hidden should be looked at."""
+        marked = "gpus" if self.snapshot is not None and alarm(self.snapshot) else ""
+        return tuple(
+            (name, self.pane(name).number, self.title_of(name), f" {MARK}" if name == marked else "") for name in names
+        )
 
     def use_ink(self, ink: Ink) -> None:
         """Colours of another theme."""
@@ -132,6 +159,9 @@ class MainScreen(Screen[None]):
             width, height, gpu_rows=self.query_one(GpuPane).wanted_rows(), tab=self.tab, maximised=self.maximised_pane
         )  # fmt: skip
         small = new.mode == "small"
+        if small and not self.too_small:
+            self.post_message(TooSmall())
+        self.too_small = small
         notice = self.query_one("#too-small", Static)
         notice.display = small
         deck.display = not small
@@ -151,7 +181,7 @@ class MainScreen(Screen[None]):
             shown = name in new.places
             came = shown and not pane.display
             pane.display = shown
-            pane.tabs = tuple((p, self.pane(p).number, LABELS[p]) for p in shared) if name in shared else ()
+            pane.tabs = self._tab_labels(shared) if name in shared else ()
             if came and self.snapshot is not None:
                 pane.show(self.snapshot, pane.now or self.snapshot.at)
             pane.redraw()

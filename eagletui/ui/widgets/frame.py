@@ -18,6 +18,8 @@ from eagletui.ui.widgets.ink import Ink
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, changed, clean, fit, strip_of, tidy, width_of
 
 DOUBLE = 2
+TabLabel = tuple[str, str, str, str]
+"""Pane id, number, label, and a mark behind it (or "")."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Painted(Widget):
     def render_line(self, y: int) -> Strip:
         """One row; Textual's way to draw."""
         if y >= len(self._rows):
-            return Strip.blank(self.size.width)
+            return Strip.blank(self.size.width, self._ink.style("text"))  # NO_COLOR's filter wants a style everywhere
         strip = self._strips[y]
         if strip is None:
             strip = self._strips[y] = strip_of(self._rows[y], self._ink, self.size.width)
@@ -137,8 +139,8 @@ class Frame(Painted):
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
-        self.tabs: tuple[tuple[str, str, str], ...] = ()
-        """(pane id, number, label) when panes share one place; drawn instead of the number in the title."""
+        self.tabs: tuple[TabLabel, ...] = ()
+        """When panes share one place; drawn instead of the number in the title."""
         self.offset_y = 0
         self.overflow = 0
         self._tab_spans: list[tuple[int, int, str]] = []
@@ -185,13 +187,12 @@ class Frame(Painted):
         self._tab_spans = []
         if self.tabs:
             at = 3
-            for pane, number, name in self.tabs:
+            for pane, number, label, mark in self.tabs:
                 active = pane == self.id
-                # The shown one goes by what it calls itself now: "Crash", "Server".
-                label = clean(view.title[0][0]) if active and view.title else name
                 spans: list[Span] = [
                     (number, "key" if active else "faint"),
-                    (f" {label}", "text bold" if active else "dim"),
+                    (f" {clean(label)}", "text bold" if active else "dim"),
+                    (mark, "warning"),
                 ]
                 size = width_of(spans)
                 self._tab_spans.append((at, at + size, pane))
