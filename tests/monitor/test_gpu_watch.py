@@ -23,7 +23,8 @@ case "$*" in
 fields=$(printf '%s' "$*" | sed 's/.*--query-gpu=\\([^ ]*\\).*/\\1/')
 row() {{ printf '%s\\n' "$fields" | tr ',' '\\n' | while read -r f; do
 case $f in index) printf '%s, ' 0;; uuid) printf 'GPU-aaaaaaaa-0000-0000-0000-000000000000, ';; name) printf 'NVIDIA H200, ';;
-utilization.gpu) printf '%s, ' "$1";; memory.used) printf '5000, ';; memory.total) printf '143771, ';; *) printf '[N/A], ';; esac; done | sed 's/, $//'; echo; }}
+utilization.gpu) printf '%s, ' "$1";; memory.used) printf '5000, ';; memory.total) printf '143771, ';;
+*) printf '[N/A], ';; esac; done | sed 's/, $//'; echo; }}
 case "$*" in
 *"-l 1"*) {loop};;
 *) row 7;;
