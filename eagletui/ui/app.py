@@ -73,18 +73,17 @@ class EagleApp(App[None]):
         known = self._found.get(theme_name) is not None
         self.theme_changed_signal.subscribe(self, lambda _: self._apply_ink())
         self.theme = theme_name if known else theming.DEFAULT_THEME
-        self.call_after_refresh(self._start)
-        if not known:
-            self.say(f"No theme is called {theme_name}; t shows what there is.", severity="warning")
-        for problem in self._found.problems:
-            self.say(problem, severity="warning")
+        problems = [] if known else [f"No theme is called {theme_name}; t shows what there is."]
+        self.call_after_refresh(self._start, [*problems, *self._found.problems])
 
-    def _start(self) -> None:
+    def _start(self, problems: list[str]) -> None:
         self._source.on_change = self._show
         self._show()
         self.run_worker(self._source.run(), name="watch", exit_on_error=False)
         self.run_worker(self._load_chart, name="chart", thread=True, exit_on_error=False)
         self._ticker = self.set_interval(TICK_S, self._show)
+        for problem in problems:  # not before the first paint: a notice needs a place on the screen
+            self.say(problem, severity="warning")
 
     def _load_chart(self) -> None:
         from eagletui.ui.widgets.chart import BrailleChart
@@ -287,7 +286,7 @@ class EagleApp(App[None]):
 
     def action_help_quit(self) -> None:
         """What ctrl+c does: it is pressed by reflex, and must not end the watch."""
-        self.say("q leaves; the server goes on.")
+        self.say("q leaves; the server goes on." if self.screen is self._main else "esc closes this, then q leaves.")
 
     def action_app_quit(self) -> None:
         """Leave."""

@@ -64,11 +64,13 @@ class Screen:
 
 
 @asynccontextmanager
-async def screen(snapshot: Snapshot, size: tuple[int, int] = WIDE, theme: str | None = None) -> AsyncIterator[Screen]:
+async def screen(
+    snapshot: Snapshot, size: tuple[int, int] = WIDE, theme: str | None = None, *, notices: bool = False
+) -> AsyncIterator[Screen]:
     source = FakeSource(snapshot)
     clock = [NOW]
     app = EagleApp(source, node_name="gpu-node", theme=theme, clock=lambda: clock[0])
-    async with app.run_test(size=size) as pilot:
+    async with app.run_test(size=size, notifications=notices) as pilot:
         await pilot.pause()
         await app.workers.wait_for_complete()
         await pilot.pause()

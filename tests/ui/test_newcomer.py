@@ -348,12 +348,29 @@ async def test_the_palette_lists_everything_in_a_width_that_can_be_read() -> Non
 
 
 async def test_notices_of_keys_replace_each_other_and_warnings_stay() -> None:
-    async with screen(scenes.ready()) as s:
+    async with screen(scenes.ready(), notices=True) as s:
         s.app.say("a warning", severity="warning")
         await s.pilot.press("r", "s", "b", "ctrl+c")
-        await s.pilot.pause()
+        await s.pilot.pause(0.1)
+        assert len(s.app.screen.query("Toast")) == 2
         assert [n.message for n in s.app._notifications] == ["a warning", "q leaves; the server goes on."]
         assert s.app.is_running
+
+
+@pytest.mark.parametrize("key", ["question_mark", "t", "v"])
+async def test_the_reflex_to_leave_is_answered_in_a_dialog_too(key: str) -> None:
+    async with screen(scenes.ready(), notices=True) as s:
+        await s.pilot.press(key)
+        await s.pilot.pause()
+        await s.pilot.press("ctrl+c")
+        await s.pilot.pause(0.1)
+        assert "esc closes this, then q leaves." in picture(s.app.screen)
+
+
+async def test_a_wrong_theme_is_told_on_the_screen() -> None:
+    async with screen(scenes.ready(), theme="no-such-theme", notices=True) as s:
+        await s.pilot.pause(0.1)
+        assert "No theme is called no-such-theme" in " ".join(picture(s.app.screen).split())
 
 
 async def test_the_theme_picker_promises_what_it_does() -> None:

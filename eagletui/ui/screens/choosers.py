@@ -28,7 +28,7 @@ STATE_CELLS = 9
 class ServerChooser(ModalScreen[str | None]):
     """Which of the node's servers to show; gives its id."""
 
-    BINDINGS: ClassVar[list[Keys]] = [("escape", "dismiss", "close")]
+    BINDINGS: ClassVar[list[Keys]] = [("escape", "dismiss", "close"), ("ctrl+c", "app.help_quit", "")]
 
     def __init__(self, snapshot: Snapshot, now: float) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ def _server_row(server: Server, verdict: Verdict | None, uptime: float | None) -
 class ThemeChooser(ModalScreen[str | None]):
     """Themes, shown on the screen behind while they are walked through. Escape goes back to the one before."""
 
-    BINDINGS: ClassVar[list[Keys]] = [("escape,t", "back", "back")]
+    BINDINGS: ClassVar[list[Keys]] = [("escape,t", "back", "back"), ("ctrl+c", "app.help_quit", "")]
 
     def __init__(self, themes: tuple[Theme, ...], current: str, preview: Callable[[str], None]) -> None:
         super().__init__()

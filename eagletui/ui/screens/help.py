@@ -26,7 +26,7 @@ _COLUMNS = (("Panes", "Screen", "Server"), ("Log", "Benchmarks"))
 class HelpScreen(ModalScreen[None]):
     """`?`."""
 
-    BINDINGS: ClassVar[list[Keys]] = [("escape,question_mark,q", "dismiss", "close")]
+    BINDINGS: ClassVar[list[Keys]] = [("escape,question_mark,q", "dismiss", "close"), ("ctrl+c", "app.help_quit", "")]
 
     def compose(self) -> ComposeResult:
         """Two columns of groups."""
