@@ -126,9 +126,10 @@ def variables(theme: Theme) -> dict[str, str]:
     c = theme.colors
     ours = {f"eagle-{role}": color for role, color in c.items()}
     return ours | {
-        "eagle-veil": "transparent"
-        if theme.ansi
-        else f"{c['background']} 55%",  # over the screen, under a dialog; a colour of the terminal has no mixture
+        # Over the screen, under a dialog; a colour of the terminal cannot be mixed.
+        "eagle-veil": "transparent" if theme.ansi else f"{c['background']} 55%",
+        # Less important words of a list, which must be seen on the chosen row's ground, too: sixteen colours have one grey.
+        "eagle-aside": c["text"] if theme.ansi else c["dim"],
         "ansi-background": "ansi_black" if theme.dark else "ansi_white",
         "ansi-foreground": "ansi_white" if theme.dark else "ansi_black",
         "border": c["focus"],

@@ -85,6 +85,10 @@ async def test_every_word_of_the_chosen_row_differs_from_its_ground() -> None:
         chosen = [seg for seg in segments if "16 colours" in seg.text]
         assert chosen
         assert all(seg.style is not None and seg.style.color != seg.style.bgcolor for seg in chosen)
+        other = next(
+            seg for strip in strips if "high contrast" in strip.text for seg in strip if "high contrast" in seg.text
+        )
+        assert chosen[0].style.bgcolor != other.style.bgcolor  # type: ignore[union-attr]
 
 
 # --- before anything is known

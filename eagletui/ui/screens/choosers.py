@@ -107,7 +107,7 @@ def _server_row(server: Server, verdict: Verdict | None, uptime: float | None) -
         head + middle + tail,
         [
             Span(at, at + len(state), f"bold $eagle-{role}"),
-            Span(at + len(middle), at + len(middle + tail), "$eagle-dim"),
+            Span(at + len(middle), at + len(middle + tail), "$eagle-aside"),
         ],
     )
 
@@ -158,4 +158,4 @@ class ThemeChooser(ModalScreen[str | None]):
 def _theme_row(theme: Theme) -> Content:
     name = f"{theme.name:<16}"
     text = f"{name} {clean(theme.description)}"
-    return Content(text, [Span(len(name), len(text), "$eagle-dim")])
+    return Content(text, [Span(len(name), len(text), "$eagle-aside")])
