@@ -21,7 +21,7 @@ follow PATH FROM       (follow.py)  follows a file by descriptor: FROM is a byte
 read-range PATH OFFSET LENGTH   (follow.py)  the same first line, then at most LENGTH bytes from the 0-based OFFSET
 launch-offset PATH LIMIT        (follow.py)  OFFSET\n of the last "server_args=" in the last LIMIT bytes of the file (absolute, 0-based), or nothing
 run-tool SECONDS ARGV...        a read-only program with a deadline: its stdout, stderr and exit status; 127 not found, 124 ended by the deadline
-loop-tool ARGV...               the same without a deadline, until stdin ends (`nvidia-smi -l 1`); when the program ends by
+loop-tool ARGV...               the same until stdin ends (`nvidia-smi -l 1`), 15 minutes at most: one that hangs must not stay for ever; when the program ends by
                                 itself:  @eagletui ended STATUS@\n
 """
 
@@ -187,7 +187,8 @@ LOOP_TOOL = Script(
     "loop-tool",
     r"""
 command -v "$1" >/dev/null 2>&1 || { printf '%s: not found\n' "$1" >&2; exit 127; }
-if command -v timeout >/dev/null 2>&1; then set -- timeout -k 1 900 "$@"; fi
+if timeout --foreground 1 true >/dev/null 2>&1; then set -- timeout --foreground -k 1 900 "$@"
+elif timeout 1 true >/dev/null 2>&1; then set -- timeout 900 "$@"; fi
 { "$@" </dev/null; printf '@eagletui ended %s@\n' "$?"; } &
 while read -r eagletui_beat; do :; done
 exit 0
