@@ -201,6 +201,15 @@ def _header_end(text: str, name_begin: int, begin: int) -> int:
     return line.end() if line is not None else begin
 
 
+def _wrapped_value(text: str, begin: int) -> tuple[int, int] | None:
+    """The span of what SecretStr( holds."""
+    if text[begin : begin + 4].lstrip("'\"").startswith(MASK):
+        return None
+    stop = _container_end(text, begin)
+    closed = stop - 1 if text[stop - 1] == ")" else stop
+    return (begin, closed) if closed > begin else None
+
+
 def _named_value(text: str, begin: int, end: int) -> tuple[int, int] | None:
     """The span of the value of the name at begin:end, when the name is a secret's and the value is one."""
     found = _ASSIGNED.match(text, end)
@@ -210,11 +219,8 @@ def _named_value(text: str, begin: int, end: int) -> tuple[int, int] | None:
         found = _PAIR.match(text, end)
     name = text[begin:end]
     if found is None:
-        if name.rpartition(".")[2] in _WRAPPED and text[end : end + 1] == "(":
-            stop = _container_end(text, end + 1)
-            closed = stop - 1 if text[stop - 1] == ")" else stop
-            return (end + 1, closed) if text[end + 1 : closed] not in {"", MASK} else None
-        return None
+        wrapped = name.rpartition(".")[2] in _WRAPPED and text[end : end + 1] == "("
+        return _wrapped_value(text, end + 1) if wrapped else None
     if not secret_name(name):
         return None
     start = found.end()
@@ -297,10 +303,8 @@ def _hide_login(found: re.Match[str]) -> str:
     return f'{flag}"{double}{MASK}' if double is not None else f"{flag}{plain}{MASK}"
 
 
-def _mask_logins(text: str) -> str:
-    """Passwords of `--user name:V`, and of `-u name:V` behind the word curl."""
-    if "-user" in text:
-        text = _USER.sub(_hide_login, text)
+def _mask_curl(text: str) -> str:
+    """The password of `-u name:V` behind the word curl."""
     curl = _CURL.search(text)
     return text if curl is None else text[: curl.end()] + _CURL_USER.sub(_hide_login, text[curl.end() :])
 
@@ -311,7 +315,7 @@ def _mask_looks(text: str) -> str:
         "hf_" in text
         or "sk-" in text
         or ("gh" in text and _GITHUB.search(text))
-        or "pat" in text
+        or ("pat" in text and ("_pat_" in text or "glpat-" in text))
         or "xox" in text
         or "eyJ" in text
         or "IA" in text
@@ -324,12 +328,24 @@ def _mask_looks(text: str) -> str:
 
 def mask_text(text: str) -> str:
     """A line or more of text with its secrets masked."""
+    for _ in range(4):  # a mask may uncover a name beside it; the second turn finds nothing more as a rule
+        masked = _mask_once(text)
+        if masked == text:
+            break
+        text = masked
+    return text
+
+
+def _mask_once(text: str) -> str:
+    text = _mask_looks(text)
     if "--" in text:
         if "PRIVATE KEY" in text:
             text = _PEM.sub(rf"\g<1>{MASK}", text)
         text = _mask_short_flags(text)
-    if "-user" in text or "curl" in text:
-        text = _mask_logins(text)
+        if "user" in text:
+            text = _USER.sub(_hide_login, text)
+    if "curl" in text:
+        text = _mask_curl(text)
     if "=" in text and ("?" in text or "&" in text or "u0026" in text or "ignature" in text):
         text = _QUERY.sub(_hide_query, text)
     if "@" in text and "://" in text:
@@ -338,20 +354,20 @@ def mask_text(text: str) -> str:
     if (
         "key" in lower
         or "token" in lower
-        or "secret" in lower
+        or "cre" in lower  # secret, credential
         or "pass" in lower
         or "pwd" in lower
-        or "credential" in lower
         or "authorization" in lower
         or "cookie" in lower
     ):
         text = _mask_named(text, lower)
     if "bearer" in lower:
         text = _BEARER.sub(rf"\g<1>{MASK}", text)
-    return _mask_looks(text)
+    return text
 
 
 _OTHER_FLAG = re.compile(r"\A(?:--[A-Za-z][A-Za-z0-9_.-]*(?:=\S*)?|-[A-Za-z]|-[a-z-]+|--)\Z")
+_ONE_FLAG = re.compile(r"\A--?[A-Za-z][\w.-]*\Z")
 _ONE_VALUE = re.compile(r"\A(-{0,2}[A-Za-z_][\w.-]{0,128})=")
 _ONE_HEADER = re.compile(r"\A([A-Za-z][\w-]{0,128}):\s{0,8}(?:(?:bearer|basic|token|digest)\s{1,8})?", re.IGNORECASE)
 
@@ -394,7 +410,7 @@ def mask_argv(argv: Sequence[str]) -> tuple[str, ...]:
         login = before in {"--user", "--proxy-user"} and re.fullmatch(r"\d+:\d+", word) is None
         if login or (curl and (before in {"-u", "-U", "--user", "--proxy-user"} or word[:2] in {"-u", "-U"})):
             masked.append(_mask_login(word))
-        elif word.startswith("-") and "=" not in word and not any(c.isspace() for c in word):
+        elif _ONE_FLAG.match(word):
             hiding = _secret_flag(word)
             several = hiding and "api" in _WORDS.findall(word.lower())  # vLLM takes several API keys
             masked.append(mask_text(word))
