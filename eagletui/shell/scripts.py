@@ -21,8 +21,8 @@ follow PATH FROM       (follow.py)  follows a file by descriptor: FROM is a byte
 read-range PATH OFFSET LENGTH   (follow.py)  the same first line, then at most LENGTH bytes from the 0-based OFFSET
 launch-offset PATH LIMIT        (follow.py)  OFFSET\n of the last "server_args=" in the last LIMIT bytes of the file (absolute, 0-based), or nothing
 run-tool SECONDS ARGV...        a read-only program with a deadline: its stdout, stderr and exit status; 127 not found, 124 ended by the deadline
-loop-tool ARGV...               the same until stdin ends (`nvidia-smi -l 1`), 15 minutes at most: one that hangs must not stay for ever; when the program ends by
-                                itself:  @eagletui ended STATUS@\n
+loop-tool ARGV...               the same until stdin ends (`nvidia-smi -l 1`), 15 minutes at most: one that hangs must not stay for ever
+                                when the program ends by itself:  @eagletui ended STATUS@\n
 """
 
 from __future__ import annotations
