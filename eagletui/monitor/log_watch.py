@@ -18,14 +18,16 @@ from eagletui.logs.state import LogState
 from eagletui.logs.store import LineStore
 from eagletui.monitor.log_tail import file_of
 from eagletui.monitor.snapshot import LogView
-from eagletui.nodes.base import Node
+from eagletui.nodes.base import Node, Stream
 from eagletui.servers.model import Server
-from eagletui.shell.follow import parse_file_head
+from eagletui.shell.follow import parse_file_head, read_range
 from eagletui.shell.masking import mask_text
 
 RUN_TIMEOUT_S = 20.0
 SLICE = 16 << 10
 """Bytes read at a time: a few milliseconds of work, even when every line is short."""
+QUIET_S = 10.0
+"""A log that is silent for so long is looked at: it may have been renamed, and another file have its name."""
 NO_LOG = "It is not known where this server writes its log; --log PATH names a file on the node."
 
 
@@ -108,7 +110,7 @@ class LogWatch:
     async def _stream(self, follower: Follower, run: Run) -> None:
         try:
             async with self._node.stream(run.command) as stream:
-                while chunk := await stream.read():
+                while chunk := await self._next(stream, follower):
                     await self._take(follower.took(chunk))
                     if not follower.streaming:
                         return
@@ -116,6 +118,21 @@ class LogWatch:
         except ChannelError as error:
             self._say(f"The log cannot be followed: {error}")
             await self._take([Wait(5.0, str(error))])
+
+    async def _next(self, stream: Stream, follower: Follower) -> bytes:
+        """The next bytes; b"" also when the name stands for another file by now: a log that was rotated is a log that went silent."""
+        while True:
+            try:
+                async with asyncio.timeout(QUIET_S):
+                    return await stream.read()
+            except TimeoutError:
+                try:
+                    done = await self._node.run(read_range(follower.path, 0, 0), timeout=RUN_TIMEOUT_S)
+                except CommandTimeout:
+                    continue
+                head = parse_file_head(done.stdout)[0]
+                if head is not None and follower.changed(head.device, head.inode, head.size):
+                    return b""
 
     async def _take(self, found: list[Fresh | Part | Wait]) -> None:
         for one in found:
@@ -147,10 +164,15 @@ class LogWatch:
         # What was there when we came is as old as the file; only then lines are of now.
         moment = now - self._past_age if self._in_past else now
         events: list[Event] = []
+        ended: asyncio.CancelledError | None = None
         for at in range(0, len(part.data), SLICE):
             events += self._reader.feed(part.data[at : at + SLICE], moment)
             present(self._reader, self._presenter)
-            await asyncio.sleep(0)  # a key pressed meanwhile is answered first
+            if ended is None:
+                try:
+                    await asyncio.sleep(0)  # a key pressed meanwhile is answered first
+                except asyncio.CancelledError as error:
+                    ended = error  # the follower has counted these bytes: they are read to their end
         if self._in_past:
             self._past += [event for event in events if isinstance(event, BatchSeen)]
             if follower.offset >= self._past_end:
@@ -159,6 +181,8 @@ class LogWatch:
             self._grew_at = now
             self._apply(events, now)
         self._on_change()
+        if ended is not None:
+            raise ended
 
     def _date_past(self, newest_at: float) -> None:
         """The newest line is as old as the file; earlier ones are older by the difference of their times."""

@@ -79,7 +79,7 @@ class NodeMonitor:
         self._found = asyncio.Event()
         self._inventory_wall = time.time()
         self._verdicts: dict[str, Verdict] = {}
-        self._judged = self._chosen = False
+        self._judged = self._chosen = self._was_up = False
 
     # What the screen asks
 
@@ -141,6 +141,7 @@ class NodeMonitor:
             try:
                 await self._node.connect()
                 connected, attempt = True, 0
+                self._was_up = True
                 self._set_link(Link("up", at=time.monotonic()))
                 await self._session()
             except NodeError as error:
@@ -181,7 +182,7 @@ class NodeMonitor:
             working = asyncio.get_running_loop().call_later(NOTE_S, self._note, what, None)
             try:
                 await task()
-            except Exception as error:  # noqa: BLE001 - the one place: a bug in one watch must not end the others, nor go unseen
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the one place: a bug in one watch must not end the others, nor go unseen
                 working.cancel()
                 current = asyncio.current_task()
                 if current is not None and current.cancelling():
@@ -279,7 +280,7 @@ class NodeMonitor:
 
     async def _discover(self) -> None:
         try:
-            self._inventory = await find_servers(self._node, known=tuple(self._family.members))
+            self._inventory = await find_servers(self._node)
         except (CommandTimeout, ChannelError) as error:
             self._note("discovery", str(error))
             return
@@ -352,7 +353,7 @@ class NodeMonitor:
         self._mark()
 
     def _verdict(self, now: float) -> Verdict:
-        if self._link.state == "down":
+        if self._link.state == "down" or (self._link.state == "connecting" and self._was_up):
             return absent_link(self._link.error)
         if self._watch is not None:
             return self._watch.verdict(now)
@@ -363,7 +364,8 @@ class NodeMonitor:
         if self._port is not None and self._inventory.servers:
             ports = ", ".join(str(s.port) for s in self._inventory.servers)
             return absent(f"no server on port {self._port}; there is one on {ports}")
-        return absent(f"no server on {self._node.name}")
+        where = f"port {self._port} of {self._node.name}" if self._port is not None else self._node.name
+        return absent(f"no server on {where}")
 
     # Changes
 

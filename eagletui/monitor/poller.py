@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 
-from eagletui.errors import LinkLostError
+from eagletui.errors import ChannelError, LinkLostError
 from eagletui.nodes.base import Node, Stream
 from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_ping, start_poll
 
@@ -27,17 +27,18 @@ class Poller:
         self._waiting: dict[int, asyncio.Future[PollAnswer]] = {}
 
     async def read_answers(self) -> None:
-        """Run beside the requests until the stream ends. Raises LinkLostError then, or ShellError."""
+        """Run beside the requests until the stream ends. Raises ChannelError then, LinkLostError when the link broke, or ShellError."""
         try:
             while chunk := await self._stream.read():
                 for answer in self._decoder.feed(chunk):
                     waiter = self._waiting.pop(answer.seq, None)
                     if waiter is not None and not waiter.done():
                         waiter.set_result(answer)
-            raise LinkLostError("the poller on the node ended")
+            raise ChannelError("the poller on the node ended")
         finally:
             for waiter in self._waiting.values():
-                waiter.cancel()
+                if not waiter.done():  # not cancelled: a cancellation would end the asking task without a word
+                    waiter.set_exception(ChannelError("the poller on the node ended"))
 
     async def family(self, pids: Iterable[int]) -> PollAnswer:
         """Which of these live. Raises LinkLostError."""

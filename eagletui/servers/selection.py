@@ -9,9 +9,9 @@ from eagletui.servers.model import LogSource, Server
 
 
 def chosen(servers: Sequence[Server], *, wanted: str | None, port: int | None, current: Server | None) -> Server | None:
-    """The user's choice by id, else by port, else the current one, else its successor on the same port, else the first (the oldest).
+    """The user's choice by id, else by port, else the current one, else its successor on the same port; without a current one the first (the oldest).
 
-    None when there is none, or none on the port that was asked for.
+    None when there is none to change to.
     """
     if wanted is not None and (found := next((s for s in servers if s.id == wanted), None)) is not None:
         return found
@@ -22,9 +22,8 @@ def chosen(servers: Sequence[Server], *, wanted: str | None, port: int | None, c
         same = next((s for s in servers if (s.launcher.pid, s.launcher.started) == identity), None)
         if same is not None:
             return same
-        successor = next((s for s in servers if s.port == current.port), None)
-        if successor is not None:
-            return successor
+        # A server that died stays in view, with its log: another one that is READY says nothing about it.
+        return next((s for s in servers if s.port == current.port), None)
     return servers[0] if servers else None
 
 

@@ -21,6 +21,7 @@ from eagletui.ui.panes.throughput import ThroughputPane
 from eagletui.ui.screens.choosers import ServerChooser, ThemeChooser
 from eagletui.ui.screens.help import HelpScreen
 from eagletui.ui.screens.main import MainScreen
+from eagletui.ui.screens.once import Palette
 from eagletui.ui.source import Source
 from eagletui.ui.widgets.ink import Ink
 
@@ -283,6 +284,11 @@ class EagleApp(App[None]):
         """Find any action."""
         if not self._main.too_small:
             self.action_command_palette()
+
+    def action_command_palette(self) -> None:
+        """Textual's own, in a palette that survives a doubled key."""
+        if self.use_command_palette and not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def action_help_quit(self) -> None:
         """What ctrl+c does: it is pressed by reflex, and must not end the watch."""

@@ -13,18 +13,20 @@ from pathlib import Path
 
 import pytest
 
+from eagletui.monitor import log_watch
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.snapshot import Snapshot, Verdict
 from eagletui.nodes.local import LocalNode
 from eagletui.servers.model import State
+from eagletui.servers.selection import with_log
 from tests.engine import CANARY, running_engine
 from tests.requires import require
 
 
 @asynccontextmanager
-async def watching(port: int | None = None) -> AsyncIterator[NodeMonitor]:
+async def watching(port: int | None = None, log: Path | None = None) -> AsyncIterator[NodeMonitor]:
     require("procfs")
-    monitor = NodeMonitor(LocalNode(), port=port)
+    monitor = NodeMonitor(LocalNode(), port=port, log_path=None if log is None else str(log))
     task = asyncio.create_task(monitor.run())
     try:
         yield monitor
@@ -41,6 +43,11 @@ async def until(monitor: NodeMonitor, what: Callable[[Snapshot], bool], seconds:
             pytest.fail(f"not within {seconds} s; last: {snapshot.verdict} {snapshot.startup} {snapshot.notes}")
         await asyncio.sleep(0.05)
     return snapshot
+
+
+def texts(snapshot: Snapshot) -> list[str]:
+    store = snapshot.log.store
+    return [line.text for n in range(store.first, store.end) if (line := store.line(n)) is not None]
 
 
 async def test_a_start_is_followed_from_loading_to_ready(tmp_path: Path) -> None:
@@ -98,8 +105,7 @@ async def test_a_server_that_begins_later_is_found(tmp_path: Path) -> None:
         assert empty.server is None
         assert empty.verdict.state is State.ABSENT
         with running_engine(tmp_path, pace_s=0.2, port=port):
-            found = await until(monitor, lambda s: s.server is not None, 8)
-            assert found.verdict.state is State.STARTING
+            await until(monitor, lambda s: s.server is not None and s.verdict.state is State.STARTING, 8)
 
 
 async def test_secrets_do_not_reach_the_screen(tmp_path: Path) -> None:
@@ -154,3 +160,49 @@ async def test_no_alarm_flashes_on_the_way_to_ready(tmp_path: Path) -> None:
             told = {verdict.state for verdict in seen if verdict.reason.code not in ("looking", "connecting")}
             assert told <= {State.ABSENT, State.STARTING, State.READY}
             assert State.STARTING in told
+
+
+async def test_a_rotated_log_is_followed_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(log_watch, "QUIET_S", 0.3)
+    log = tmp_path / "own.log"
+    log.write_text("first file\n")
+    with running_engine(tmp_path, pace_s=30) as engine:
+        async with watching(engine.port, log) as monitor:
+            await until(monitor, lambda s: "first file" in texts(s))
+            log.rename(tmp_path / "own.log.1")
+            log.write_text("second file\n")
+            snapshot = await until(monitor, lambda s: "second file" in texts(s))
+            assert any("replaced" in text for text in texts(snapshot))
+
+
+async def test_no_line_is_lost_when_the_watch_is_cancelled_in_a_chunk(tmp_path: Path) -> None:
+    """The link breaks while a fast log is being read: what the follower counted has been read."""
+    log = tmp_path / "fast.log"
+    log.write_text("".join(f"line {n}\n" for n in range(200_000)))
+    node = LocalNode()
+    await node.connect()
+    with running_engine(tmp_path, pace_s=30) as engine:
+        async with watching(engine.port) as monitor:
+            server = (await until(monitor, lambda s: s.server is not None)).server
+        assert server is not None
+        watch = log_watch.LogWatch(
+            node,
+            with_log(server, str(log)),
+            skew_s=0.0,
+            on_batch=lambda *_: None,
+            on_ready=lambda: None,
+            on_change=lambda: None,
+        )
+        for _ in range(200):
+            before, task = watch.store.end, asyncio.create_task(watch.run())
+            while watch.store.end == before and not task.done():
+                await asyncio.sleep(0)  # until it is in the middle of a chunk
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            if watch.store.end >= 200_000:
+                break
+    await node.aclose()
+    lines = [watch.store.line(n) for n in range(watch.store.first, watch.store.end)]
+    kept = [line.text for line in lines if line is not None]
+    assert kept[-1] == "line 199999"
+    assert kept == [f"line {n}" for n in range(200_000 - len(kept), 200_000)]

@@ -13,11 +13,13 @@ from textual.widgets import OptionList
 from eagletui.gpus.model import Gpu, GpuProcess
 from eagletui.monitor.snapshot import Snapshot, Verdict
 from eagletui.servers.model import Inventory, Reason, State
+from eagletui.ui.app import EagleApp
 from eagletui.ui.panes.trouble import alarm
 from eagletui.ui.screens.choosers import ServerChooser
 from eagletui.ui.screens.help import HelpColumn, HelpScreen
+from eagletui.ui.screens.once import Dialog
 from tests.ui import scenes
-from tests.ui.scenes import NOW, SCENES
+from tests.ui.scenes import NOW, SCENES, FakeSource
 from tests.ui.test_app import Screen, screen
 
 SMALL = (80, 24)
@@ -411,3 +413,23 @@ async def test_the_automatic_list_waits_for_room() -> None:
         await s.pilot.resize_terminal(160, 48)
         await s.change(s.source.now)
         assert isinstance(s.top(), ServerChooser)
+
+
+@pytest.mark.parametrize("keys", [("ctrl+p",), ("t",), ("v",), ("question_mark",)])
+async def test_a_doubled_key_closes_a_dialog_once(keys: tuple[str, ...]) -> None:
+    """Both keys arrive before the dialog is gone: the second must not pop the main screen."""
+    app = EagleApp(FakeSource(SCENES["several"]()), node_name="gpu-node", clock=lambda: NOW)
+    async with app.run_test(size=(160, 48)) as pilot:
+        await pilot.pause()
+        if isinstance(app.screen, Dialog):
+            await pilot.press("escape")
+        await pilot.press(*keys)
+        await pilot.pause(0.5)
+        dialog = app.screen
+        dialog.dismiss()
+        dialog.dismiss()
+        for key in ("enter", "enter", "escape", "escape"):
+            app.simulate_key(key)
+        await pilot.pause(0.3)
+        assert app.is_running
+        assert len(app.screen_stack) >= 1

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding
 from textual.containers import Vertical
 from textual.content import Content, Span
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 from textual.widgets.option_list import Option
 
@@ -17,6 +16,7 @@ from eagletui.monitor.snapshot import Snapshot, Verdict
 from eagletui.servers.model import Server
 from eagletui.ui import format as fmt
 from eagletui.ui.panes.pane import word_and_role
+from eagletui.ui.screens.once import Dialog
 from eagletui.ui.theming import Theme
 from eagletui.ui.widgets.lines import clean, cut
 
@@ -25,7 +25,7 @@ MODEL_CELLS = 34
 STATE_CELLS = 9
 
 
-class ServerChooser(ModalScreen[str | None]):
+class ServerChooser(Dialog[str | None]):
     """Which of the node's servers to show; gives its id."""
 
     BINDINGS: ClassVar[list[Keys]] = [("escape", "dismiss", "close"), ("ctrl+c", "app.help_quit", "")]
@@ -112,7 +112,7 @@ def _server_row(server: Server, verdict: Verdict | None, uptime: float | None) -
     )
 
 
-class ThemeChooser(ModalScreen[str | None]):
+class ThemeChooser(Dialog[str | None]):
     """Themes, shown on the screen behind while they are walked through. Escape goes back to the one before."""
 
     BINDINGS: ClassVar[list[Keys]] = [("escape,t", "back", "back"), ("ctrl+c", "app.help_quit", "")]

@@ -10,10 +10,10 @@ from textual.binding import Binding
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content, Span
 from textual.geometry import Size
-from textual.screen import ModalScreen
 from textual.widget import Widget
 
 from eagletui.ui.actions import ACTIONS, Action
+from eagletui.ui.screens.once import Dialog
 from eagletui.ui.widgets.lines import wrap
 
 Keys = Binding | tuple[str, str] | tuple[str, str, str]
@@ -23,7 +23,7 @@ MAX_ROWS = 6
 _COLUMNS = (("Panes", "Screen", "Server"), ("Log", "Benchmarks"))
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialog[None]):
     """`?`."""
 
     BINDINGS: ClassVar[list[Keys]] = [("escape,question_mark,q", "dismiss", "close"), ("ctrl+c", "app.help_quit", "")]
