@@ -146,9 +146,9 @@ def _secret_flag(flag: str) -> bool:
 
 def _keeps(name: str, value: str) -> bool:
     """A value that is plainly no secret: nothing, None, and for a mere token or key also a number."""
-    if _NOTHING.match(value):
+    if _NOT_A_SECRET.match(value) is not None and not _strong_name(name):
         return True
-    return _NOT_A_SECRET.match(value) is not None and not _strong_name(name)
+    return _NOTHING.match(value) is not None
 
 
 def _hidden(value: str) -> str:
@@ -184,12 +184,13 @@ def _container_end(text: str, begin: int) -> int:
 
 def _value_end(text: str, begin: int) -> int:
     """Where the value that begins here ends: a quoted string, a bracket's content, a call, or a word."""
-    quoted = _QUOTED.match(text, begin)
-    if quoted is not None:
-        return quoted.end()
-    opening = _OPENING.match(text, begin)
-    if opening is not None:
-        return _container_end(text, opening.end())
+    if not text[begin : begin + 1].isdigit():  # numbers are the commonest, and neither of these
+        quoted = _QUOTED.match(text, begin)
+        if quoted is not None:
+            return quoted.end()
+        opening = _OPENING.match(text, begin)
+        if opening is not None:
+            return _container_end(text, opening.end())
     plain = _PLAIN.match(text, begin)
     return plain.end() if plain is not None else begin
 
@@ -224,11 +225,17 @@ def _named_value(text: str, begin: int, end: int) -> tuple[int, int] | None:
     if not secret_name(name):
         return None
     start = found.end()
-    if name.strip("-").lower() == "key" and not _RANDOM.match(text, start):
+    bare = name.strip("-").lower()
+    if bare == "key" and not _RANDOM.match(text, start):
         return None  # "key: model.layers.0" says nothing; a long random word does
-    if name.lower() == "pwd" and text[start : start + 2].lstrip("'\"")[:1] in {"/", "~"}:
+    if bare == "pwd" and text[start : start + 2].lstrip("'\"")[:1] in {"/", "~"}:
         return None  # a directory
-    if _HEADER.search(name) and text[start : start + 1] not in {"'", '"', "[", "(", "{"} and ":" in found[0]:
+    if (
+        bare.endswith(("authorization", "cookie", "cookie2"))
+        and _HEADER.search(name)
+        and text[start : start + 1] not in {"'", '"', "[", "(", "{"}
+        and ":" in found[0]
+    ):
         known = found[0].rstrip()[-1:].isalpha()  # after a scheme comes one word
         stop = _value_end(text, start) if known else _header_end(text, begin, start)
     else:
@@ -251,8 +258,9 @@ def _mask_named(text: str, lower: str) -> str:
         if end - hint.end() >= _NAME_LIMIT or behind not in _BEHIND:
             continue  # no name is that long; no value follows
         floor = max(done, begin - _NAME_LIMIT)
-        while begin > floor and (text[begin - 1].isalnum() or text[begin - 1] in "_.-"):
-            begin -= 1
+        if begin > floor and text[begin - 1] not in " #(":  # the commonest ones before a name, to be fast
+            back = _REST_OF_NAME.match(text[floor:begin][::-1])
+            begin -= back.end() if back is not None else 0
         named = end
         if behind == " " and text[begin] != "-" and text[end + 1 : end + 2] not in _BEHIND:
             continue
@@ -328,12 +336,14 @@ def _mask_looks(text: str) -> str:
 
 def mask_text(text: str) -> str:
     """A line or more of text with its secrets masked."""
-    for _ in range(4):  # a mask may uncover a name beside it; the second turn finds nothing more as a rule
-        masked = _mask_once(text)
+    masked = _mask_once(text)
+    if masked is text:
+        return text
+    for _ in range(3):  # a mask may uncover a name beside it; the second turn finds nothing more as a rule
         if masked == text:
             break
-        text = masked
-    return text
+        text, masked = masked, _mask_once(masked)
+    return masked
 
 
 def _mask_once(text: str) -> str:
