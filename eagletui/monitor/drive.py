@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from eagletui.errors import CommandTimeout
 from eagletui.gpus.nvidia_smi import CALL_TIMEOUT_S
 from eagletui.gpus.sequence import TIMEOUT, Outcome, Reply, Surveyed, full_survey
 from eagletui.nodes.base import Node
 from eagletui.servers.discovery import discover
-from eagletui.servers.family import Identity
 from eagletui.servers.model import Inventory
 from eagletui.shell.script import Command
 from eagletui.shell.scripts import RUN_TOOL
@@ -20,9 +17,9 @@ GRACE_S = 3.0
 """Beyond the node's own deadline for a tool: the round trip, and its `timeout -k 1`."""
 
 
-async def find_servers(node: Node, known: Collection[Identity] = frozenset()) -> Inventory:
+async def find_servers(node: Node) -> Inventory:
     """What is on the node now. Raises NodeError."""
-    steps = discover(known=known)
+    steps = discover()
     command = next(steps)
     while True:
         done = await node.run(command, timeout=DISCOVERY_TIMEOUT_S)

@@ -13,7 +13,7 @@ from eagletui.engines.spec import load_engine
 from eagletui.monitor.log_watch import LogWatch
 from eagletui.monitor.probes import HEALTH_TIMEOUT_S, Answer, Prober, health_interval_s
 from eagletui.monitor.series import Series
-from eagletui.monitor.snapshot import Health, Throughput, Verdict
+from eagletui.monitor.snapshot import STALE_S, Health, Throughput, Verdict
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Member, Reason, Server, State
 from eagletui.servers.verdict import Evidence, HealthSeen, judge
@@ -23,8 +23,6 @@ METRICS_EVERY_S = 15.0
 METRICS_ALONE_EVERY_S = 2.0
 """Without a log it is the only one."""
 METRICS_TIMEOUT_S = 5.0
-STALE_S = 15.0
-"""A batch line comes every few seconds while tokens flow; older figures are the last ones, not the current ones."""
 RUNNING_FRESH_S = 30.0
 LATENCIES = 60
 _SERIES = ("gen_tok_s", "accept_len", "running", "queued")

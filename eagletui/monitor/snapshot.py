@@ -12,6 +12,8 @@ from eagletui.monitor.series import Series
 from eagletui.servers.model import Inventory, Reason, Server, State
 
 LinkState = Literal["up", "down", "connecting"]
+STALE_S = 15.0
+"""A batch line comes every few seconds while tokens flow; older figures are the last ones, not the current ones."""
 
 
 @dataclass(frozen=True, slots=True)

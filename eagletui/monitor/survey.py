@@ -17,7 +17,7 @@ from eagletui.monitor.assessment import Assessment
 from eagletui.monitor.drive import find_servers, survey_gpus
 from eagletui.monitor.log_tail import LogTail, read_tail
 from eagletui.monitor.probes import Answer, Prober
-from eagletui.monitor.snapshot import Health, Throughput
+from eagletui.monitor.snapshot import STALE_S, Health, Throughput
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Inventory, Server
 from eagletui.servers.selection import with_log
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 HEALTH_TIMEOUT_S = 3.0
 """`status` waits no longer for /health, then judges by the rest."""
-STALE_S = 15.0
 
 
 @dataclass(frozen=True, slots=True)
