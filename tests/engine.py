@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,21 +72,46 @@ def running_engine(folder: Path, *, pace_s: float = 0.05, tp: int = 2, port: int
 @contextmanager
 def engine_of_user(user: str, home: Path, *, pace_s: float = 0.05, log_mode: int = 0o644) -> Iterator[tuple[int, Path]]:
     """The same as another user (we are root), with the system's own Python. Gives its port and log."""
+    with user_engine(user, home, pace_s=pace_s, log_mode=log_mode) as engine:
+        yield engine.port, engine.log
+
+
+@contextmanager
+def user_engine(
+    user: str,
+    home: Path,
+    *,
+    pace_s: float = 0.05,
+    log: Path | None = None,
+    log_mode: int = 0o644,
+    appends: bool = False,
+    lines_per_s: float | None = None,
+    prefix: Sequence[str] = (),
+) -> Iterator[Engine]:
+    """A stand-in of another user, with the system's own Python.
+
+    `log`: a file that is there already, instead of `home`/server.log. `appends`: its descriptor does (as `>>` makes
+    it). `lines_per_s`: the numbered lines of the stand-in. `prefix`: a program that starts it (`nsenter …`, `setsid`).
+    """
     place = home / "engine"
     shutil.copytree(STAND_IN, place, dirs_exist_ok=True)
-    log = home / "server.log"
-    log.touch()
-    subprocess.run(["chown", "-R", f"{user}:", str(place), str(log)], check=True, timeout=20)
-    log.chmod(log_mode)
+    if log is None:
+        log = home / "server.log"
+        log.touch()
+        subprocess.run(["chown", f"{user}:", str(log)], check=True, timeout=20)
+        log.chmod(log_mode)
+    subprocess.run(["chown", "-R", f"{user}:", str(place)], check=True, timeout=20)
     port = free_port()
-    with log.open("wb") as out:
+    env = {"PATH": "/usr/bin:/bin", "PYTHONPATH": str(place), "PACE_S": str(pace_s), "HOME": str(home)}
+    if lines_per_s is not None:
+        env["LINES_PER_S"] = str(lines_per_s)
+    with log.open("ab" if appends else "wb") as out:
         process = subprocess.Popen(
-            ["/usr/bin/python3", "-m", "sglang.launch_server", "--model-path", "/models/tiny", "--port", str(port), "--tp", "2"],
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(place), "PACE_S": str(pace_s), "HOME": str(home)},
-            cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, user=user, group=user, extra_groups=[],
+            [*prefix, "/usr/bin/python3", "-m", "sglang.launch_server", "--model-path", "/models/tiny", "--port", str(port), "--tp", "2"],
+            env=env, cwd=home, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, user=user, group=user, extra_groups=[],
         )  # fmt: skip
     try:
-        yield port, log
+        yield Engine(process, port, log)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

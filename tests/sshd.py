@@ -61,6 +61,8 @@ class Sshd:
     known_hosts: Path
     config: Path
     log: Path
+    prefix: tuple[str, ...] = ()
+    """What starts the server's program: `unshare …`."""
 
     def user(self, shell: str = "bash") -> str:
         """The user with that login shell."""
@@ -79,6 +81,16 @@ class Sshd:
     def connections(self) -> list[int]:
         """Process ids of the server's connections (the privileged monitor of each)."""
         return children_of(self.process.pid)
+
+    def restart(self) -> None:
+        """End the server with all its connections, and start it again on its port."""
+        for pid in [*(child for one in self.connections() for child in children_of(one)), *self.connections()]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        self.process.kill()
+        self.process.wait(10)
+        self.process = _serve(self.folder / "sshd_config", self.log, self.prefix)
+        _wait_for_port(self.process, self.port, self.log)
 
     def send_since(self, before: set[int], number: signal.Signals) -> list[int]:
         """Signal both processes (sshd's monitor and the user's part) of each connection that was not there `before`."""
@@ -150,12 +162,12 @@ def _end_user(name: str) -> None:
 
 
 @contextlib.contextmanager
-def start_sshd(folder: Path, users: dict[str, str], key: Path, options: tuple[str, ...] = ()) -> Iterator[Sshd]:
+def start_sshd(
+    folder: Path, users: dict[str, str], key: Path, options: tuple[str, ...] = (), *, prefix: tuple[str, ...] = ()
+) -> Iterator[Sshd]:
     """A server on a free port of both loopbacks, with host keys of its own and `options` (lines of sshd_config)
-    first.
+    first. `prefix` starts its program in another way; it must become it (exec).
     """
-    program = find_program("sshd")
-    assert program is not None
     folder.mkdir(mode=0o755, parents=True, exist_ok=True)
     Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     host_keys = {kind: folder / f"host_{kind}" for kind in ("ed25519", "rsa")}
@@ -170,25 +182,31 @@ def start_sshd(folder: Path, users: dict[str, str], key: Path, options: tuple[st
         "UseDNS no", "MaxStartups 100", "PermitRootLogin no",
     ]  # fmt: skip
     conf.write_text("\n".join(lines) + "\n")
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            [program, "-D", "-e", "-f", str(conf)], stdin=subprocess.DEVNULL, stdout=out, stderr=out
-        )
+    known, config = folder / "known_hosts", folder / "ssh_config"
+    server = Sshd(port, folder, _serve(conf, log, prefix), users, key, host_keys, known, config, log, prefix)
     try:
-        _wait_for_port(process, port, log)
-        known, config = folder / "known_hosts", folder / "ssh_config"
+        _wait_for_port(server.process, port, log)
         known.write_text("".join(_known_lines(port, p) for p in host_keys.values()))
         config.write_text(
             f"Host *\n  UserKnownHostsFile {known}\n  GlobalKnownHostsFile /dev/null\n  IdentityFile {key}\n"
             "  IdentityAgent none\n  IdentitiesOnly yes\n"
         )
-        yield Sshd(port, folder, process, users, key, host_keys, known, config, log)
+        yield server
     finally:
-        for pid in children_of(process.pid):
+        for pid in server.connections():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
-        process.terminate()
-        process.wait(10)
+        server.process.terminate()
+        server.process.wait(10)
+
+
+def _serve(conf: Path, log: Path, prefix: tuple[str, ...]) -> subprocess.Popen[bytes]:
+    program = find_program("sshd")
+    assert program is not None
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [*prefix, program, "-D", "-e", "-f", str(conf)], stdin=subprocess.DEVNULL, stdout=out, stderr=out
+        )
 
 
 def _known_lines(port: int, host_key: Path) -> str:

@@ -1,6 +1,9 @@
 """`python -m sglang.launch_server`, as far as a monitor can tell: it loads shards, captures graphs, opens its port, answers, and prints batch lines.
 
 Lines are those of SGLang 0.5.16. PACE_S in the environment is the time between two shards. It runs until it is signalled.
+
+With LINES_PER_S in the environment it writes numbered lines at that rate once it is ready, and nothing else: no batch line, no access log, and no
+thread or process after the start (what is counted on the node is then not its own). 0 is a silent log. SIGUSR1 ends the lines with `line end`.
 """
 
 from __future__ import annotations
@@ -8,6 +11,8 @@ from __future__ import annotations
 import argparse
 import http.server
 import os
+import random
+import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +21,7 @@ from datetime import datetime
 
 PACE_S = float(os.environ.get("PACE_S", "0.05"))
 SHARDS = 16
+LINES_PER_S = float(os.environ["LINES_PER_S"]) if "LINES_PER_S" in os.environ else None
 
 
 def say(text: str, rank: str = "") -> None:
@@ -28,6 +34,8 @@ class Answers(http.server.BaseHTTPRequestHandler):
     ready = False
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002 - the base's signature
+        if LINES_PER_S is not None:
+            return
         host, port = self.client_address[:2]
         say(f'INFO:     {host}:{port} - "{self.requestline}" {args[1]} OK')
 
@@ -90,12 +98,15 @@ def serve(port: int, ranks: list[str]) -> None:
         "max_total_num_tokens=5158844, chunked_prefill_size=8192, max_running_requests=48, context_len=8192, available_gpu_mem=10.70 GB",
         ranks[0],
     )
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Answers)
+    kind = http.server.ThreadingHTTPServer if LINES_PER_S is None else http.server.HTTPServer
+    server = kind(("127.0.0.1", port), Answers)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     say(f"INFO:     Uvicorn running on http://127.0.0.1:{port} (Press CTRL+C to quit)")
     time.sleep(10 * PACE_S)
     Answers.ready = True
     say("The server is fired up and ready to roll!")
+    if LINES_PER_S is not None:
+        write_numbered(LINES_PER_S)
     for step in range(100_000):
         speed = 80 + step % 5
         say(
@@ -104,6 +115,28 @@ def serve(port: int, ranks: list[str]) -> None:
             ranks[0],
         )
         time.sleep(0.5)
+
+
+def write_numbered(rate: float) -> None:
+    """Numbered lines of many lengths, with letters of several bytes, some of them written in two halves. Returns never."""
+    ended: list[int] = []
+    signal.signal(signal.SIGUSR1, lambda *_: ended.append(1))
+    seeded = random.Random(0)
+    began, number = time.monotonic(), 0
+    while not ended:
+        due = int((time.monotonic() - began) * rate)
+        for at in range(number, due):
+            line = f"line {at:09d} {'aé✓𝄞'[at % 4] * seeded.choice((1, 8, 40, 300))}.\n".encode()
+            half = len(line) // 2 if at % 97 == 0 else 0
+            if half:
+                os.write(2, line[:half])
+                time.sleep(0.002)
+            os.write(2, line[half:])
+        number = due
+        time.sleep(0.005 if rate else 0.1)
+    os.write(2, b"line end\nline after the end\n")
+    while True:
+        signal.pause()
 
 
 if __name__ == "__main__":
