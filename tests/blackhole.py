@@ -8,6 +8,8 @@ What it can do, from any thread, for all connections and for those that come:
                           What was sent meanwhile is delivered when forwarding goes on.
     proxy.delay(seconds)  forward, each byte this much later, in each direction
     proxy.drop()          reset every connection (new ones are taken)
+    proxy.end()           close every connection in order, as its two ends would (new ones are taken)
+    proxy.abandon()       the connections that are there stay silent for ever, and neither end is told; new ones are forwarded
     proxy.refuse()        nobody listens any more: new connections are refused (those that there are stay)
 """
 
@@ -42,6 +44,7 @@ class Proxy:
         self._delay_s = 0.0
         self._tasks: set[asyncio.Task[None]] = set()
         self._sockets: set[socket.socket] = set()
+        self._near: set[asyncio.StreamWriter] = set()
 
     @property
     def connections(self) -> int:
@@ -80,6 +83,26 @@ class Proxy:
         """Reset every connection there is; what was under way is lost."""
         self._do(self._drop)
 
+    def end(self) -> None:
+        """Close every connection there is: each end sees the other one close."""
+
+        async def act() -> None:
+            for writer in tuple(self._near):
+                writer.close()
+
+        self._do(act)
+
+    def abandon(self) -> None:
+        """Forward nothing more of the connections there are, and never again; new ones are new."""
+
+        async def act() -> None:
+            self._flowing.clear()
+            self._flowing = asyncio.Event()
+            self._flowing.set()
+            await self._listen()
+
+        self._do(act)
+
     def refuse(self) -> None:
         """Stop listening."""
         self._do(self._stop_listening)
@@ -111,20 +134,22 @@ class Proxy:
         if task is None:
             return
         self._tasks.add(task)
-        writers = [to_near]
+        writers, flowing = [to_near], self._flowing
         self._sockets.add(to_near.get_extra_info("socket"))
+        self._near.add(to_near)
         try:
-            await self._flowing.wait()
+            await flowing.wait()
             far, to_far = await asyncio.open_connection("127.0.0.1", self.upstream, limit=CHUNK)
             writers.append(to_far)
             self._sockets.add(to_far.get_extra_info("socket"))
             async with asyncio.TaskGroup() as both:
-                both.create_task(self._pump(near, to_far))
-                both.create_task(self._pump(far, to_near))
+                both.create_task(self._pump(near, to_far, flowing))
+                both.create_task(self._pump(far, to_near, flowing))
         except (OSError, ExceptionGroup, asyncio.CancelledError):
             pass  # an end of a connection is what this is for
         finally:
             self._tasks.discard(task)
+            self._near.discard(to_near)
             for writer in writers:
                 self._sockets.discard(writer.get_extra_info("socket"))
                 writer.transport.abort() if task.cancelling() else writer.close()
@@ -132,7 +157,7 @@ class Proxy:
                 with contextlib.suppress(OSError):
                     await writer.wait_closed()
 
-    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    async def _pump(self, source: asyncio.StreamReader, sink: asyncio.StreamWriter, flowing: asyncio.Event) -> None:
         """One direction, to its end; an end is forwarded too."""
         loop = asyncio.get_running_loop()
         under_way: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(IN_FLIGHT)
@@ -141,7 +166,7 @@ class Proxy:
             while True:
                 at, chunk = await under_way.get()
                 await asyncio.sleep(max(0.0, at + self._delay_s - loop.time()))
-                await self._flowing.wait()
+                await flowing.wait()
                 if not chunk:
                     sink.write_eof()
                     return

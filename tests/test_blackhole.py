@@ -137,3 +137,25 @@ def test_delays_each_direction_and_not_the_rate(proxy: Proxy) -> None:
         while len(got) < 20:
             got += sock.recv(100)
         assert time.monotonic() - began < 3
+
+
+def test_ends_connections_in_order(proxy: Proxy) -> None:
+    with connect(proxy) as sock:
+        assert said(sock, b"one") == b"one"
+        proxy.end()
+        assert sock.recv(10) == b""
+    with connect(proxy) as sock:
+        assert said(sock, b"two") == b"two"
+
+
+def test_abandoned_connections_stay_silent_and_new_ones_are_not(proxy: Proxy) -> None:
+    with connect(proxy) as old:
+        assert said(old, b"one") == b"one"
+        proxy.abandon()
+        old.sendall(b"two")
+        with connect(proxy) as new:
+            assert said(new, b"three") == b"three"
+        proxy.forward()
+        old.settimeout(0.3)
+        with pytest.raises(TimeoutError):
+            old.recv(10)
