@@ -8,9 +8,16 @@ from typing import Final, NamedTuple
 
 from eagletui.demo import smi
 from eagletui.demo.processes import CLK_TCK, LOG_DEVICE, LOG_INODE, UID, USERS, Proc
+from eagletui.demo.shape import PORT
 from eagletui.demo.world import World
 
 _OFFSET: Final = re.compile(rb"[-+]?[0-9]+")
+_HOST: Final = re.compile(r"(?!-)[0-9A-Za-z.:-]+")
+_PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
+_PATH: Final = re.compile(r"/[0-9A-Za-z/._~%?=&+,:@-]*")
+_SECONDS: Final = re.compile(r"[1-9][0-9]{0,2}")
+HTTP_S: Final = 0.0012
+"""Seconds that curl takes for an answer that waits for nothing."""
 
 
 class Answer(NamedTuple):
@@ -152,12 +159,38 @@ def run_tool(world: World, args: Sequence[bytes], now: float) -> Answer:
     return tool(world, args[1:], now)
 
 
+def http_get(world: World, args: Sequence[bytes], now: float) -> Answer:
+    """A GET by this node's curl: only the engine's port is open, and only once it listens."""
+    host, port, path, seconds = (_text(_argument(args, index)) for index in range(4))
+    plain = _HOST.fullmatch(host) and _PATH.fullmatch(path)
+    if not plain or not _PORT.fullmatch(port) or not _SECONDS.fullmatch(seconds):
+        return refused("not an address", 2)
+    engine = world.engine
+    if host not in {"127.0.0.1", "localhost"} or int(port) != PORT or engine.http_state(now) == "closed":
+        return Answer(b"", b"curl 7 000 0.000142\n")
+    status, body, took = 200, b"", HTTP_S
+    name = path.partition("?")[0]
+    if name in {"/health", "/health_generate"}:
+        ready = engine.http_state(now) == "ready"
+        status = 200 if ready else 503
+        took += engine.probe(now) if ready else 0.0
+    elif name == "/metrics":
+        body = engine.metrics(now)
+    elif (found := engine.body(name, now)) is not None:
+        body = found
+    else:
+        status, body = 404, b'{"detail":"Not Found"}'
+    engine.answered(now, "GET", path, status, engine.load.free_port())
+    return Answer(body, f"curl 0 {status} {took:.6f}\n".encode())
+
+
 ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {
     "processes": processes,
     "details": details,
     "read-range": read_range,
     "launch-offset": launch_offset,
     "run-tool": run_tool,
+    "http-get": http_get,
 }
 """Scripts that run to their end, by name. `poll`, `follow` and `loop-tool` go on: the server drives them."""
 

@@ -23,6 +23,9 @@ launch-offset PATH LIMIT        (follow.py)  OFFSET\n of the last "server_args="
 run-tool SECONDS ARGV...        a read-only program with a deadline: its stdout, stderr and exit status; 127 not found, 124 ended by the deadline
 loop-tool ARGV...               the same until stdin ends (`nvidia-smi -l 1`), 15 minutes at most: one that hangs must not stay for ever
                                 when the program ends by itself:  @eagletui ended STATUS@\n
+http-get HOST PORT PATH SECONDS (fetch.py)  one GET by curl or GNU wget on the node: no proxy, no rc file, no redirect followed
+    stdout: the body, at most 4 MiB.  stderr:  TOOL STATUS SAID\n  (STATUS: the tool's exit status; SAID: curl's "CODE SECONDS", wget's messages)
+    exit 0 whatever came; 2: an argument that is no address, path or number; 127: neither curl nor wget
 """
 
 from __future__ import annotations
@@ -195,7 +198,33 @@ exit 0
 """,
 )
 
+HTTP_GET = Script(
+    "http-get",
+    r"""
+refuse() { printf '%s\n' 'not an address' >&2; exit 2; }
+case $1 in ''|-*|*[!0-9A-Za-z.:-]*) refuse;; esac
+case $3 in /*) ;; *) refuse;; esac
+case $3 in *[!0-9A-Za-z/._~%?=\&+,:@-]*) refuse;; esac
+for n in "$2" "$4"; do case $n in ''|0*|*[!0-9]*|??????*) refuse;; esac; done
+case $4 in ????*) refuse;; esac
+case $1 in *:*) url="http://[$1]:$2$3";; *) url="http://$1:$2$3";; esac
+if command -v curl >/dev/null 2>&1; then tool=curl; elif command -v wget >/dev/null 2>&1; then tool=wget
+else printf '%s\n' 'curl: not found' >&2; exit 127; fi
+if command -v timeout >/dev/null 2>&1; then ends="timeout $(($4 + 1))"; else ends=; fi
+{
+if [ $tool = curl ]; then
+said=$($ends curl -q -s -g --noproxy '*' --proto =http --max-redirs 0 -A eagletui -m "$4" -w '%{http_code} %{time_total}' \
+-o /proc/self/fd/3 "$url" 2>/dev/null)
+else
+said=$($ends wget --no-config -nv -S -O - --no-proxy --no-netrc -t 1 -T "$4" --max-redirect=0 --content-on-error -U eagletui "$url" 2>&1 >&3)
+fi
+printf '%s %s %s\n' $tool $? "$said" >&2
+} 3>&1 >/dev/null </dev/null | head -c 4194304
+exit 0
+""",
+)
+
 SCRIPTS: dict[str, Script] = {
-    s.name: s for s in (PROCESSES, DETAILS, POLL, FOLLOW, READ_RANGE, LAUNCH_OFFSET, RUN_TOOL, LOOP_TOOL)
+    s.name: s for s in (PROCESSES, DETAILS, POLL, FOLLOW, READ_RANGE, LAUNCH_OFFSET, RUN_TOOL, LOOP_TOOL, HTTP_GET)
 }
 """Every script by name; a simulated node answers by these names, and tests run each of them."""

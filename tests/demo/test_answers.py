@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -18,11 +20,13 @@ from eagletui.demo.world import LAUNCHER_PID, World
 from eagletui.servers.discovery import discover
 from eagletui.servers.model import Inventory
 from eagletui.shell.details import Details, parse_details
+from eagletui.shell.fetch import Fetched, parse_fetch
 from eagletui.shell.follow import FileHead, parse_file_head, parse_launch_offset
 from eagletui.shell.poll import PollAnswer, PollDecoder
 from eagletui.shell.processes import ProcessTable, parse_processes
 from eagletui.shell.script import MARK, Command, encode_argument, wire
 from eagletui.shell.scripts import SCRIPTS
+from tests.sshd import free_port
 
 OPENED = 1_800_000_000.0
 linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the scripts read /proc")
@@ -253,6 +257,39 @@ def test_launch_offset_is_that_of_the_real_one(tmp_path: Path) -> None:
 
 
 @linux
+def test_http_get_is_that_of_the_real_one() -> None:
+    port = str(free_port())
+    there, here = real("http-get", "127.0.0.1", port, "/x", "5"), ask("http-get", "127.0.0.1", port, "/x", "5")
+    assert fetched(there) == fetched(here) == Fetched("curl", failure="refused")
+    with http.server.HTTPServer(("127.0.0.1", 0), Quiet) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        there = real("http-get", "127.0.0.1", str(server.server_port), "/x", "5")
+        thread.join()
+    assert fetched(there).status == 501
+    for path, status, e in (
+        ("/health", 503, 105.0),
+        ("/health", 200, 120.0),
+        ("/metrics", 200, 120.0),
+        ("/x", 404, 120.0),
+    ):
+        seen = fetched(ask("http-get", "127.0.0.1", str(shape.PORT), path, "5", e=e))
+        assert (seen.tool, seen.status, seen.failure) == ("curl", status, None)
+        assert (seen.seconds is None, bool(seen.body)) == (False, path != "/health")
+
+
+class Quiet(http.server.BaseHTTPRequestHandler):
+    """Answers 501 to everything, and logs nothing."""
+
+    def log_message(self, format: str, *args: object) -> None:
+        """See the base."""
+
+
+def fetched(said: Answer) -> Fetched:
+    return parse_fetch(said.status, said.stdout, said.stderr)
+
+
+@linux
 @pytest.mark.parametrize(
     ("name", "args"),
     [
@@ -263,6 +300,11 @@ def test_launch_offset_is_that_of_the_real_one(tmp_path: Path) -> None:
         ("launch-offset", ["/no/such/file", "5"]),
         ("launch-offset", ["/dev/null", "5x"]),
         ("run-tool", ["5", "no-such-program"]),
+        ("http-get", ["127.0.0.1", "x", "/health", "5"]),
+        ("http-get", ["-o", "80", "/health", "5"]),
+        ("http-get", ["127.0.0.1", "80", "/a b", "5"]),
+        ("http-get", ["127.0.0.1", "80", "/", "05"]),
+        ("http-get", []),
     ],
 )
 def test_what_cannot_be_is_refused_as_the_real_one_does(name: str, args: list[str]) -> None:

@@ -80,6 +80,7 @@ async def test_every_script_under_every_login_shell(sshd_server: Sshd, shell: st
             "read-range": await node.run(Command(SCRIPTS["read-range"], (path, "4", "11"))),
             "launch-offset": await node.run(Command(SCRIPTS["launch-offset"], (path, "1000"))),
             "run-tool": await node.run(Command(RUN_TOOL, ("5", "sh", "-c", "echo out; exit 7"))),
+            "http-get": await node.run(Command(SCRIPTS["http-get"], ("127.0.0.1", "1", "/", "5"))),
             "loop-tool": await first(node, Command(LOOP_TOOL, ("sh", "-c", "while echo up; do sleep 0.1; done"))),
         }
     assert done.keys() == SCRIPTS.keys()
@@ -93,6 +94,7 @@ async def test_every_script_under_every_login_shell(sshd_server: Sshd, shell: st
     assert done["read-range"].stdout.partition(b"\n")[2] == b"server_args"
     assert done["launch-offset"].stdout == b"4\n"
     assert (done["run-tool"].stdout, done["run-tool"].exit_status) == (b"out\n", 7)
+    assert done["http-get"].stderr.startswith((b"curl 7 ", b"wget 4 "))
     assert done["loop-tool"].stdout.startswith(b"up\n")
 
 
