@@ -55,7 +55,7 @@ def _member(member: Member) -> MemberModel:
 def _health(health: Health | None, now: float) -> HealthModel | None:
     if health is None:
         return None
-    error = health.error if health.detail is None else f"{health.error}: {health.detail}"
+    error = health.error if None in (health.error, health.detail) else f"{health.error}: {health.detail}"
     return HealthModel(
         path=health.path, status=health.status, latency_ms=_rounded(health.latency_ms), age_s=_age(health.at, now), error=error
     )  # fmt: skip

@@ -126,7 +126,7 @@ def _early(answer: Answer | None) -> bool:
 async def _ask(node: Node, server: Server, engine: Engine) -> _Asked:
     if server.port is None:
         return _Asked()
-    async with Prober(node, server.host, server.port) as prober:
+    async with Prober(node, server.host, server.port, as_before=True) as prober:
         metrics = asyncio.create_task(prober.get(engine.metrics_path, HEALTH_TIMEOUT_S))
         try:
             health = await prober.get(engine.health_path, HEALTH_TIMEOUT_S)

@@ -281,7 +281,7 @@ def test_http_get_is_that_of_the_real_one() -> None:
 class Quiet(http.server.BaseHTTPRequestHandler):
     """Answers 501 to everything, and logs nothing."""
 
-    def log_message(self, format: str, *args: object) -> None:
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
         """See the base."""
 
 
