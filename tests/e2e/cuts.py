@@ -1,0 +1,152 @@
+"""Ways in which a link to a node breaks, each done to a real sshd, and what tells whether anything was lost."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.blackhole import Proxy
+from tests.e2e.following import Client
+from tests.node_processes import NodeProcess, processes_of
+from tests.sshd import Sshd, children_of
+
+HEALS_S = 30.0
+"""A client that follows again is here within a second or two; what is longer is a failure."""
+
+
+def end_all(pids: list[int]) -> None:
+    """Kill them, if they are there."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+class Cutter:
+    """Cuts the link of one client in the ways that `KINDS` names. `stop_s` is a nap and `sleep_s` a sleep longer than
+    the lease; `dead_s` a silence after which the client must have noticed."""
+
+    def __init__(
+        self, sshd: Sshd, proxy: Proxy, client: Client, user: str, engine: int, *, sleep_s: float, dead_s: float
+    ) -> None:
+        self.done: Counter[str] = Counter()
+        self._sshd = sshd
+        self._proxy = proxy
+        self._client = client
+        self._user = user
+        self._engine = engine
+        self._sleep_s = sleep_s
+        self._dead_s = dead_s
+
+    def cut(self, kind: str) -> None:
+        """Do it, and count it."""
+        KINDS[kind](self)
+        self.done[kind] += 1
+
+    def _sshd_monitor_killed(self) -> None:
+        end_all(self._sshd.connections())
+
+    def _sshd_user_part_killed(self) -> None:
+        end_all([child for pid in self._sshd.connections() for child in children_of(pid)])
+
+    def _sshd_restarted(self) -> None:
+        self._sshd.restart()
+
+    def _reset(self) -> None:
+        self._proxy.drop()
+
+    def _closed(self) -> None:
+        self._proxy.end()
+
+    def _black_hole(self) -> None:
+        """Nothing is forwarded any more, and nobody is told; new connections find their way after a while."""
+        links = len(self._client.entries("L"))
+        self._proxy.black_hole()
+        until = time.monotonic() + self._dead_s
+        while len(self._client.entries("L")) == links and time.monotonic() < until:
+            time.sleep(0.05)
+        assert len(self._client.entries("L")) > links, f"a black hole was not noticed in {self._dead_s} s"
+        self._proxy.abandon()
+
+    def _ours(self, word: str) -> list[NodeProcess]:
+        return [one for one in processes_of(self._user, without=(self._engine,)) if word in one.line]
+
+    def _tail_killed(self) -> None:
+        end_all([one.pid for one in self._ours("tail ")])
+
+    def _follow_shell_killed(self) -> None:
+        end_all([one.pid for one in self._ours(" follow")])
+
+    def _poll_shell_killed(self) -> None:
+        end_all([one.pid for one in self._ours(" poll")])
+
+    def _nap(self) -> None:
+        self._sleep(random.uniform(0.3, 1.5))
+
+    def _longer_than_the_lease(self) -> None:
+        self._sleep(self._sleep_s)
+
+    def _sleep(self, seconds: float) -> None:
+        os.kill(self._client.pid, signal.SIGSTOP)
+        time.sleep(seconds)
+        os.kill(self._client.pid, signal.SIGCONT)
+
+
+KINDS: dict[str, Callable[[Cutter], None]] = {
+    "sshd's monitor process killed": Cutter._sshd_monitor_killed,
+    "sshd's user part killed": Cutter._sshd_user_part_killed,
+    "sshd restarted": Cutter._sshd_restarted,
+    "connection reset": Cutter._reset,
+    "connection closed": Cutter._closed,
+    "black hole": Cutter._black_hole,
+    "tail on the node killed": Cutter._tail_killed,
+    "follow shell on the node killed": Cutter._follow_shell_killed,
+    "poll shell on the node killed": Cutter._poll_shell_killed,
+    "client stopped": Cutter._nap,
+    "client stopped longer than the lease": Cutter._longer_than_the_lease,
+}
+
+
+def plan(count: int, seed: int, rare: tuple[str, ...]) -> list[str]:
+    """Kinds for `count` cuts, seeded: each kind in turn of a shuffled round, the `rare` (slow) ones a third as often."""
+    chosen = random.Random(seed)
+    kinds: list[str] = []
+    at = 0
+    while len(kinds) < count:
+        one = [kind for kind in KINDS if kind not in rare or at % 3 == 0]
+        chosen.shuffle(one)
+        kinds += one
+        at += 1
+    return kinds[:count]
+
+
+def numbered(text: str, start: str) -> list[str]:
+    """The numbered lines of a log or of what a client wrote, in order."""
+    return [line[len(start) - 6 :] for line in text.split("\n") if line.startswith(start)]
+
+
+def faults(written: list[str], shown: list[str]) -> list[str]:
+    """What is wrong with what was shown: lost, doubled, out of order, not written so. Empty when it is exact."""
+    if written == shown:
+        return []
+    times = Counter(shown)
+    lost = [line[:20] for line in written if not times[line]]
+    doubled = [line[:20] for line, count in times.items() if count > 1]
+    strange = [line[:60] for line in set(shown) - set(written)]
+    order = [f"{a[:14]} before {b[:14]}" for a, b in itertools.pairwise(shown) if a[:14] > b[:14]]
+    return [
+        f"{what}: {len(found)}, such as {found[:3]}"
+        for what, found in (("lost", lost), ("doubled", doubled), ("not written", strange), ("out of order", order))
+        if found
+    ] or ["different"]
+
+
+def written_lines(log: Path) -> list[str]:
+    """The numbered lines of a log file. NULs of a hole are no text."""
+    return numbered(log.read_bytes().replace(b"\0", b"").decode(), "line 0")
