@@ -54,10 +54,11 @@ class HostKeyError(NodeError):
 
 
 class ChannelError(NodeError):
-    """The node refused a channel. `refused`: nobody listens there; `forbidden`: forwarding is not allowed."""
+    """The node refused a channel. `refused`: nobody listens there; `forbidden`: forwarding is not allowed; `full`: it takes no further session."""
 
-    def __init__(self, message: str, *, refused: bool = False, forbidden: bool = False) -> None:
+    def __init__(self, message: str, *, refused: bool = False, forbidden: bool = False, full: bool = False) -> None:
         super().__init__(message)
+        self.full = full
         self.refused = refused
         self.forbidden = forbidden
 

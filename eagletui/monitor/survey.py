@@ -17,6 +17,7 @@ from eagletui.monitor.assessment import Assessment
 from eagletui.monitor.drive import find_servers, survey_gpus
 from eagletui.monitor.log_tail import LogTail, read_tail
 from eagletui.monitor.probes import Answer, Prober
+from eagletui.monitor.sessions import Sessions
 from eagletui.monitor.snapshot import STALE_S, Health, Throughput
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Inventory, Server
@@ -42,6 +43,7 @@ class _Asked:
 async def survey(node: Node, *, port: int | None = None, log_path: str | None = None) -> StatusModel:
     """Connect, look once, and give the object. Raises NodeError when there is no link."""
     await node.connect()
+    node = Sessions(node)
     looking = asyncio.create_task(survey_gpus(node))
     # pydantic takes a quarter of a second to load: as long as the node's own work takes, so beside it.
     building = asyncio.create_task(asyncio.to_thread(import_module, "eagletui.monitor.build_report"))
