@@ -20,6 +20,7 @@ from eagletui.monitor.plainest import plainest
 from eagletui.monitor.poller import Poller, open_poller
 from eagletui.monitor.publish import Publisher
 from eagletui.monitor.server_watch import ServerWatch, absent
+from eagletui.monitor.sessions import Sessions
 from eagletui.monitor.snapshot import Health, Link, LogView, Snapshot, Throughput, Verdict
 from eagletui.monitor.survey import assess
 from eagletui.nodes.base import Node
@@ -60,7 +61,7 @@ class NodeMonitor:
     ) -> None:
         self.revision = 0
         self._publisher = Publisher(self._changed)
-        self._node = node
+        self._node = Sessions(node)
         self._port = port
         self._log_path = log_path
         self._on_failure = on_failure
@@ -71,7 +72,7 @@ class NodeMonitor:
         self._wanted: str | None = None
         self._watch: ServerWatch | None = None
         self._family = FamilyCount()
-        self._gpus = GpuWatch(node, self._mark)
+        self._gpus = GpuWatch(self._node, self._mark)
         self._empty_store = LineStore()
         self._notes: dict[str, str] = {}
         self._reselect = asyncio.Event()
@@ -116,7 +117,7 @@ class NodeMonitor:
             family_alive=self._family.alive if watch and watch.alive is not None else None,
             family_total=self._family.total if watch and watch.alive is not None else None,
             uptime_s=now - watch.started if watch and watch.started is not None else None,
-            notes=(*self._inventory.notes, *self._notes.values()),
+            notes=(*self._inventory.notes, *self._notes.values(), *((few,) if (few := self._node.note) else ())),
             discovered=self._discovered,
             undecided=self._judged and not self._chosen and self._port is None and len(self._inventory.servers) > 1,
         )

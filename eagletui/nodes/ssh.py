@@ -279,7 +279,8 @@ class SshNode:
                 raise self.lost() from exc
             raise ChannelError(
                 f"{self.name} refused one more session ({_reason(exc)}). "
-                "Close other connections to it, or raise MaxSessions in its sshd_config"
+                "Close other connections to it, or raise MaxSessions in its sshd_config",
+                full=True,
             ) from exc
         except BaseException:
             self.give_back()
