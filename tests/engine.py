@@ -27,6 +27,13 @@ class Engine:
     process: subprocess.Popen[bytes]
     port: int
     log: Path
+    started_elsewhere: int | None = None
+    """The session of one that was not started here (then `process` is not its launcher)."""
+
+    @property
+    def session(self) -> int:
+        """What tells its processes from others of the same user."""
+        return self.pid if self.started_elsewhere is None else self.started_elsewhere
 
     @property
     def pid(self) -> int:

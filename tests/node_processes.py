@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pwd
+import signal
 import time
 from collections.abc import Collection
 from contextlib import suppress
@@ -54,6 +55,13 @@ def seconds_until_gone(user: str, *, limit: float, without: Collection[int] = ()
         assert took < limit, f"after {took:.1f} s there are still {told(left)}"
         time.sleep(0.05)
     return time.monotonic() - began
+
+
+def end_processes_of(user: str, *, without: Collection[int] = ()) -> None:
+    """Kill what is left, so that a test does not fail because of another one."""
+    for one in processes_of(user, without=without):
+        with suppress(ProcessLookupError):
+            os.kill(one.pid, signal.SIGKILL)
 
 
 def files_of(user: str) -> dict[str, float]:

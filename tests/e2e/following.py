@@ -3,7 +3,7 @@ server's log and writes what its screen would show to a file.
 
 `python -m tests.e2e.following JSON` with the fields of `Orders`. Lines of the file: `= TEXT` one line of the store as
 soon as it is finished, `M TEXT` a marker, `L SECONDS STATE ERROR` a change of the link, `N TEXT` a note, `V TEXT` a verdict,
-`S` a new store, `R N` lines that the ring dropped before they were looked at.
+`G NUMBER CODE` the GPUs and their error, `S` a new store, `R N` lines that the ring dropped before they were looked at.
 SIGUSR1 puts the product's own times into force instead of `constants`, SIGUSR2 those of `constants` again: for the
 next connection.
 """
@@ -23,17 +23,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from eagletui.logs.store import LineKind, LineStore
-from eagletui.monitor.monitor import NodeMonitor
-from eagletui.nodes.registry import open_node
+
+if TYPE_CHECKING:
+    from eagletui.monitor.monitor import NodeMonitor
 
 ROOT = Path(__file__).parent.parent.parent
 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Whom to follow, and how. `constants`: values for `module:NAME`, which must exist."""
+    """Whom to follow, and how. `constants`: values for `module:NAME`, which must exist; put into force in this order, and
+    modules are imported with the first of theirs (others may have taken a constant by name)."""
 
     target: str
     config: str
@@ -54,6 +57,7 @@ class Recorder:
         self._link: tuple[str, str | None] | None = None
         self._notes: set[str] = set()
         self._verdict = ""
+        self._gpus = ""
 
     def look(self) -> None:
         """What is new since the last look. The last line of the store may be unfinished: it is left for the next."""
@@ -77,6 +81,10 @@ class Recorder:
         for note in {*snapshot.notes, *([snapshot.log.error] if snapshot.log.error else [])} - self._notes:
             self._notes.add(note)
             self._say(f"N {note}")
+        gpus = snapshot.gpus.report
+        if (told := f"{len(gpus.gpus)} {gpus.error.code if gpus.error else None}") != self._gpus:
+            self._gpus = told
+            self._say(f"G {told}")
         verdict = f"{snapshot.verdict.state} {snapshot.verdict.reason.code}"
         if verdict != self._verdict:
             self._verdict = verdict
@@ -89,11 +97,13 @@ class Recorder:
 
 async def follow(orders: Orders) -> None:
     """Until SIGTERM."""
-    own = {name: _constant(name) for name in orders.constants}
+    own = {name: _put(name, value) for name, value in orders.constants.items()}
+    from eagletui.monitor.monitor import NodeMonitor
+    from eagletui.nodes.registry import open_node
+
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, _put, own)
-    loop.add_signal_handler(signal.SIGUSR2, _put, orders.constants)
-    _put(orders.constants)
+    loop.add_signal_handler(signal.SIGUSR1, _put_all, own)
+    loop.add_signal_handler(signal.SIGUSR2, _put_all, orders.constants)
     monitor = NodeMonitor(
         open_node(orders.target, config_file=Path(orders.config)), port=orders.port, log_path=orders.log_path
     )
@@ -104,16 +114,18 @@ async def follow(orders: Orders) -> None:
     await monitor.aclose()
 
 
-def _constant(name: str) -> object:
+def _put(name: str, value: object) -> object:
+    """Give a constant a value, and return the one that it had."""
     module, _, attribute = name.partition(":")
-    return getattr(import_module(module), attribute)
+    where = import_module(module)
+    own: object = getattr(where, attribute)
+    setattr(where, attribute, value)
+    return own
 
 
-def _put(constants: Mapping[str, object]) -> None:
+def _put_all(constants: Mapping[str, object]) -> None:
     for name, value in constants.items():
-        module, _, attribute = name.partition(":")
-        assert hasattr(import_module(module), attribute), f"there is no {name} any more"
-        setattr(import_module(module), attribute, value)
+        _put(name, value)
 
 
 @dataclass(slots=True)
