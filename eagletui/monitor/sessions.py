@@ -24,9 +24,11 @@ if TYPE_CHECKING:
 
 WAIT_S = 45.0
 """For a session: longer than any command that ends may take."""
-LINGER_S = 1.0
+LINGER_S = 0.5
 """sshd counts a session for a moment after its command has ended: a refusal so soon says nothing about its limit."""
-RETRY_S = 0.1
+LINGER_ALONE_S = 3.0
+"""As long when no other session of ours is open: then a refusal is a failure, and the node may be slow."""
+RETRY_S = 0.2
 POLL_EVERY_S = 2.0
 """Each is a login shell with its rc files. A death is seen in twice that."""
 LOG_EVERY_S = 1.0
@@ -62,7 +64,7 @@ class Sessions:
         self._repeated: list[str] = []
         self._waiting: list[tuple[int, int]] = []
         self._turn = 0
-        self._left_at = -LINGER_S
+        self._left_at = -LINGER_ALONE_S
         self._changed = asyncio.Event()
 
     @property
@@ -198,7 +200,7 @@ class Sessions:
         if now > until:
             raise error
         others = self._running + len(self._held)
-        if now - self._left_at < LINGER_S and (self.limit is not None or others == 0):
+        if now - self._left_at < (LINGER_S if others else LINGER_ALONE_S):
             await asyncio.sleep(RETRY_S)
             return
         if others == 0:
@@ -233,7 +235,7 @@ class _Held:
 
     def _stream(self) -> Stream:
         if self.inner is None or self._ended:
-            raise ChannelError("its session was given to something of more worth: sshd allows few (MaxSessions)")
+            raise ChannelError("sshd allows few sessions (MaxSessions), so it goes on by short commands")
         return self.inner
 
     def end(self) -> None:
