@@ -88,7 +88,7 @@ def _details_of(world: World, proc: Proc, now: float) -> list[str]:
     return lines + [f"sock {inode}" for inode in world.sockets(proc, now)]
 
 
-def file_head(world: World, path: bytes, *offsets: bytes, start: int = 0) -> Answer:
+def file_head(world: World, path: bytes, *offsets: bytes, start: int = 0, pid: int = 0) -> Answer:
     """The first line of a script that reads a file, or why it cannot. `offsets`: what must be numbers."""
     if not all(_OFFSET.fullmatch(offset) for offset in offsets):
         return refused("not a number", 2)
@@ -97,24 +97,29 @@ def file_head(world: World, path: bytes, *offsets: bytes, start: int = 0) -> Ans
         return refused("not a regular file", 5)
     if file is None:
         return refused("no such file", 3)
-    head = f"file {LOG_DEVICE} {LOG_INODE} {file.size} {int(world.engine.written_at)} {start}\n"
+    head = f"file {LOG_DEVICE} {LOG_INODE} {file.size} {int(world.engine.written_at)} {start} {pid}\n"
     return Answer(head.encode())
 
 
 def _argument(args: Sequence[bytes], index: int) -> bytes:
-    """As the shell has it: one that is not there is empty."""
-    return args[index] if index < len(args) else b""
+    """As the scripts have it: a path that is not there is empty, a number 0."""
+    return (args[index] if index < len(args) else b"") or (b"0" if index else b"")
 
 
-def follow(world: World, args: Sequence[bytes]) -> tuple[Answer, int]:
-    """How `follow` begins: its head (or its refusal), and the offset at which the bytes begin."""
+def follow(world: World, args: Sequence[bytes], pid: int = 0) -> tuple[Answer, int]:
+    """How `follow` begins in process `pid`: its head (or its refusal), and the offset at which the bytes begin."""
     path, word = _argument(args, 0), _argument(args, 1)
     answer = file_head(world, path, word)
     if answer.status:
         return answer, 0
     size, number = world.engine.log.size, int(word.lstrip(b"+-"))
     start = max(0, size - number if word.startswith(b"-") else number - 1)
-    return file_head(world, path, word, start=start), start
+    return file_head(world, path, word, start=start, pid=pid), start
+
+
+def measure(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
+    """Which file it is. No log of this node begins with a hole."""
+    return file_head(world, _argument(args, 0))
 
 
 def read_range(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
@@ -134,13 +139,13 @@ def read_range(world: World, args: Sequence[bytes], now: float) -> Answer:  # no
 
 def launch_offset(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
     """Where the last launch in a log begins."""
-    path, limit = _argument(args, 0), _argument(args, 1)
-    answer = file_head(world, path, limit)
+    path, begin, limit = (_argument(args, n) for n in range(3))
+    answer = file_head(world, path, begin, limit)
     file = world.file(_text(path))
     if answer.status or file is None:
         return answer
     found = file.rfind(b"server_args=", int(limit))
-    return Answer(b"" if found is None else b"%d\n" % found)
+    return Answer(b"" if found is None or found < int(begin) else b"%d\n" % found)
 
 
 def tool(world: World, argv: Sequence[bytes], now: float) -> Answer:
@@ -188,6 +193,7 @@ ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {
     "processes": processes,
     "details": details,
     "read-range": read_range,
+    "measure": measure,
     "launch-offset": launch_offset,
     "run-tool": run_tool,
     "http-get": http_get,
@@ -218,7 +224,11 @@ class Poll:
         verb, _, rest = rest.strip(b" ").partition(b" ")
         self._world.advance(now)
         out = b""
-        if verb == b"family":
+        if verb == b"ping":
+            out = b"%s pid %d\n" % (seq, self._own)
+        elif verb == b"look":
+            out = b"%s file %s\n" % (seq, self._look(rest))
+        elif verb == b"family":
             table = {proc.pid: proc for proc in self._world.processes(now, self._own)}
             pids = [int(word) for word in rest.split() if re.fullmatch(rb"[0-9]{1,9}", word)]
             out = b"".join(self._stat(seq, table[pid], now) for pid in pids if pid in table)
@@ -229,6 +239,14 @@ class Poll:
             out += b"".join(self._stat(seq, table[pid], now) for pid in order if pid not in self._known)
             self._known = set(order)
         return out + seq + b" done\n"
+
+    def _look(self, request: bytes) -> bytes:
+        pid, _, path = request.partition(b" ")
+        read_to = self._world.reading.get(int(pid)) if re.fullmatch(rb"[0-9]{1,9}", pid) else None
+        if read_to is None:
+            return b"gone -"
+        there = self._world.file(_text(path.removesuffix(b"/"))) is not None
+        return b"%s %d" % (b"same" if there else b"missing", read_to)
 
     def _stat(self, seq: bytes, proc: Proc, now: float) -> bytes:
         return b"%s stat %s" % (seq, proc.stat(self._world.boot, now))

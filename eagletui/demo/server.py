@@ -154,46 +154,50 @@ class DemoServer:
 
     async def _follow(self, process: Process, args: list[bytes]) -> None:
         self.world.advance(self.now())
-        head, at = answers.follow(self.world, args)
+        pid = self.world.own_pid()
+        head, at = answers.follow(self.world, args, pid)
         file = self.world.engine.log
         if head.status:
             await _finish(process, head)
             return
         process.stdout.write(head.stdout)
+        self.world.reading[pid] = at
 
         async def grow() -> None:
             nonlocal at
             self.world.advance(self.now())
             while chunk := file.read(at, READ_SIZE):
-                at += len(chunk)
+                at = self.world.reading[pid] = at + len(chunk)
                 process.stdout.write(chunk)
                 await process.stdout.drain()
 
-        await _until_stdin_ends(process, grow, LOOK_S)
+        try:
+            await _until_stdin_ends(process, grow, LOOK_S)
+        finally:
+            del self.world.reading[pid]
         process.exit(0)
 
     async def _loop_tool(self, process: Process, args: list[bytes]) -> None:
+        args = args[1:]  # a lease: the simulated node lives no longer than its client
         if args[:1] != [b"nvidia-smi"]:
             await _finish(process, answers.tool(self.world, args, self.now()))
             return
         every = smi.loop_seconds([argument.decode("utf-8", "replace") for argument in args[1:]])
-        ended = False
+        answer = answers.Answer()
+        ended = asyncio.Event()
 
         async def once() -> None:
-            nonlocal ended
-            if ended:
-                return
+            nonlocal answer
             self.world.advance(self.now())
             answer = answers.tool(self.world, args, self.now())
             process.stdout.write(answer.stdout)
             process.stderr.write(answer.stderr)
-            if every is None or answer.status:
-                ended = True
-                process.stdout.write(b"@eagletui ended %d@\n" % answer.status)
             await process.stdout.drain()
+            if every is None or answer.status:
+                ended.set()
 
-        await _until_stdin_ends(process, once, every or IDLE_S)
-        process.exit(0)
+        await _until_stdin_ends(process, once, every or IDLE_S, ended)
+        process.exit(answer.status)
 
 
 class _Server(asyncssh.SSHServer):
@@ -253,13 +257,16 @@ async def _stdin_ends(process: Process) -> None:
         pass
 
 
-async def _until_stdin_ends(process: Process, step: Callable[[], Awaitable[None]], every: float) -> None:
-    """`step` now and then every so many seconds, until stdin ends."""
+async def _until_stdin_ends(
+    process: Process, step: Callable[[], Awaitable[None]], every: float, over: asyncio.Event | None = None
+) -> None:
+    """`step` now and then every so many seconds, until stdin ends, or until a step set `over`."""
     ended = asyncio.ensure_future(_stdin_ends(process))
     try:
-        while not ended.done():
+        while not ended.done() and not (over is not None and over.is_set()):
             await step()
-            await asyncio.wait({ended}, timeout=every)
+            if over is None or not over.is_set():
+                await asyncio.wait({ended}, timeout=every)
     finally:
         ended.cancel()
         await asyncio.gather(ended, return_exceptions=True)

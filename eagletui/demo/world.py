@@ -54,6 +54,8 @@ class World:
         self.engine = Engine(start_recording(), launched=launched, pid=LAUNCHER_PID, speed=speed, utc_offset=utc_offset)
         stamp = f"{datetime.fromtimestamp(launched + utc_offset, UTC):%m%d-%H%M%S}"
         self.log_path = f"/data/eagle3/k25_2step_{stamp}.log"
+        self.reading: dict[int, int] = {}
+        """Processes of ours that follow the log, and up to which offset they have read."""
         self._own_pid = 52_000
 
     def advance(self, now: float) -> None:

@@ -103,6 +103,7 @@ class Reader:
         self._hint = load_engine(engine) if engine is not None else None
         self._known = [load_engine(name) for name in ENGINES] if engine is None else []
         self._decoder = LineDecoder()
+        self._decoders = {0: self._decoder}
         self._servers: dict[str, _Server] = {}
         self._latest: _Server | None = None
         self._tracebacks = Tracebacks()
@@ -113,9 +114,11 @@ class Reader:
 
     # ---- in ----------------------------------------------------------------------------------------------------------
 
-    def feed(self, chunk: bytes, now: float) -> list[Event]:
-        """What these bytes tell. `now`: the reader's clock in seconds (monotonic)."""
+    def feed(self, chunk: bytes, now: float, channel: int = 0) -> list[Event]:
+        """What these bytes tell. `now`: the reader's clock in seconds (monotonic). `channel`: which of the server's files
+        they are of; lines of several are merged as they arrive, and never mixed within a line."""
         self.bytes += len(chunk)
+        self._decoder = self._decoders.get(channel) or self._decoders.setdefault(channel, LineDecoder())
         events: list[Event] = []
         for line in self._decoder.decode(chunk):
             self._read(line, now, events)
@@ -123,10 +126,10 @@ class Reader:
         self._settle(now)
         return events
 
-    def flush(self, now: float) -> list[Event]:
-        """The stream ended: the unfinished last line counts as a line."""
+    def flush(self, now: float, channel: int = 0) -> list[Event]:
+        """The stream of a channel ended: its unfinished last line counts as a line."""
         events: list[Event] = []
-        for line in self._decoder.flush():
+        for line in self._decoders[channel].flush() if channel in self._decoders else ():
             self._read(line, now, events)
         self._settle(now)
         return events
@@ -162,8 +165,9 @@ class Reader:
 
     @property
     def partial(self) -> Line | None:
-        """The unfinished last line, as it stands."""
-        text = self._decoder.partial
+        """The unfinished last line, as it stands: of the channel that spoke last, if that has one."""
+        decoders = (self._decoder, *self._decoders.values())
+        text = next((decoder.partial for decoder in decoders if decoder.partial), "")
         if not text:
             return None
         record = read_record(RawLine(text, len(text), 0))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import time
 from collections import deque
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from eagletui.monitor.drive import ask_tool, survey_gpus
 from eagletui.monitor.snapshot import GpuView
 from eagletui.nodes.base import Node
 from eagletui.shell.script import Command
-from eagletui.shell.scripts import LOOP_TOOL
+from eagletui.shell.scripts import LEASE_S, LOOP_TOOL
 
 APPS_EVERY_S = 5.0
 RETRY_S = 60.0
@@ -25,26 +24,8 @@ SILENT_S = 15.0
 """The loop answers each second; a call itself has 10 s, so after this it hangs."""
 HISTORY = 60
 """Points of utilisation kept for each GPU: the last minute."""
-_ENDED = re.compile(rb"@eagletui ended ([0-9]{1,3})@")
 _HOPELESS = frozenset({"timeout"})
 """Errors after which no second call is tried: each hung nvidia-smi waits in the driver for ever."""
-
-
-class EndMark:
-    """Finds the line that says that the program ended by itself, over chunk borders."""
-
-    def __init__(self) -> None:
-        self.status: int | None = None
-        self._tail = b""
-
-    def in_chunk(self, chunk: bytes) -> bool:
-        """Whether it has come."""
-        self._tail = (self._tail + chunk)[-200 - len(chunk) :]
-        found = _ENDED.search(self._tail)
-        if found is None:
-            return False
-        self.status = int(found[1])
-        return True
 
 
 class GpuWatch:
@@ -95,8 +76,7 @@ class GpuWatch:
 
     async def _loop(self, surveyed: Surveyed) -> bool:
         argv, parser = surveyed.loop()
-        ended = EndMark()
-        async with self._node.stream(Command(LOOP_TOOL, argv)) as stream:
+        async with self._node.stream(Command(LOOP_TOOL, (str(LEASE_S), *argv))) as stream:
             while True:
                 try:
                     async with asyncio.timeout(SILENT_S):
@@ -105,10 +85,10 @@ class GpuWatch:
                     self._hung = True
                     self._fail(timeout_report(SILENT_S).error)
                     return False
-                over = ended.in_chunk(chunk) or not chunk
-                for report in [*parser.feed(chunk), *(parser.flush(ended.status, stream.stderr) if over else ())]:
+                over = () if chunk else parser.flush(stream.exit_status, stream.stderr)
+                for report in [*parser.feed(chunk), *over]:
                     self._publish(assemble(report, self._processes, self._mig))
-                if over:
+                if not chunk:
                     return True
 
     async def _watch_apps(self, only: tuple[int, ...] | None) -> None:

@@ -13,7 +13,7 @@ from eagletui.logs.records import elapsed
 from eagletui.logs.state import LogState
 from eagletui.nodes.base import Node
 from eagletui.servers.model import LogSource
-from eagletui.shell.follow import parse_file_head, read_range
+from eagletui.shell.follow import FileHead, parse_file_head, read_range
 
 SLACK = 1 << 16
 """Bytes that may have come since the file was measured."""
@@ -32,39 +32,59 @@ class LogTail:
     """Why it could not be read, a sentence."""
 
 
-def file_of(source: LogSource) -> str | None:
-    """The path to open on the node: a deleted file lives on behind the descriptor of who writes it."""
-    if source.deleted and source.pid is not None and source.fd is not None:
-        return f"/proc/{source.pid}/fd/{source.fd}"
-    return source.path
+def followers_of(source: LogSource) -> list[Follower]:
+    """What follows each file of a log, the main one first. A file is opened by the descriptor of who writes it while that is there
+    (a renamed or deleted file lives on behind it), else by its name. None when no file is known."""
+    found: list[Follower] = []
+    for one in (source, source.also):
+        if one is None or one.path is None:
+            continue
+        descriptor = f"/proc/{one.pid}/fd/{one.fd}" if one.pid is not None and one.fd is not None else None
+        bound = (one.device, one.inode) if descriptor is not None and one.inode is not None else None
+        by_name = () if descriptor is not None and one.deleted else (one.path,)
+        places = by_name if descriptor is None else (descriptor, *by_name)
+        found.append(Follower(*places, name=one.path, file=bound))
+    return found
 
 
 async def read_tail(node: Node, source: LogSource, engine: str, skew_s: float | None) -> LogTail | None:
-    """Read it. `skew_s`: the node's clock minus ours. None when it cannot be read. Raises NodeError."""
-    path = file_of(source)
-    if path is None:
-        return None
-    reader, follower = Reader(engine), Follower(path)
-    while (run := follower.next_run()).step is not Step.FOLLOW:
-        done = await node.run(run.command, timeout=TIMEOUT_S)
-        for one in follower.finished(done.stdout, done.exit_status):
-            if isinstance(one, Wait):
-                return LogTail(LogState(), error=one.error)
-            if isinstance(one, Part):
-                reader.feed(one.data, time.monotonic())
-                reader.flush(time.monotonic())  # what follows it is not the next byte
-    done = await node.run(read_range(path, follower.offset, WHOLE + SLACK), timeout=TIMEOUT_S)
-    head, rest = parse_file_head(done.stdout)
-    if head is None:
-        return None
-    now = time.monotonic()
+    """Read it, of every file. `skew_s`: the node's clock minus ours. None when it cannot be read. Raises NodeError."""
+    reader = Reader(engine)
+    ages: list[float] = []
     last: BatchSeen | None = None
-    for event in [*reader.feed(rest, now), *reader.flush(now)]:
-        if isinstance(event, BatchSeen) and event.total.gen_tok_s is not None:
-            last = event
-    age = None if skew_s is None else max(0.0, time.time() + skew_s - head.mtime)
+    error: str | None = None
+    for channel, follower in enumerate(followers_of(source)):
+        head, rest, why = await _end_of(node, follower, reader, channel)
+        error = error or why
+        if head is None:
+            continue
+        now = time.monotonic()
+        for event in [*reader.feed(rest, now, channel), *reader.flush(now, channel)]:
+            if isinstance(event, BatchSeen) and event.total.gen_tok_s is not None:
+                last = event
+        if skew_s is not None:
+            ages.append(max(0.0, time.time() + skew_s - head.mtime))
+    if not reader.bytes and not ages:
+        return None if error is None else LogTail(LogState(), error=error)
+    age = min(ages, default=None)
     tokens_age = None
     if last is not None and age is not None:
         behind = elapsed(last.stamp, reader.newest_stamp)
         tokens_age = None if behind is None else age + behind
-    return LogTail(reader.state, last.total if last else None, age, tokens_age)
+    return LogTail(reader.state, last.total if last else None, age, tokens_age, error)
+
+
+async def _end_of(
+    node: Node, follower: Follower, reader: Reader, channel: int
+) -> tuple[FileHead | None, bytes, str | None]:
+    """The head of a file and its last bytes, after its launch's begin was given to the reader; or why it cannot be read."""
+    while (run := follower.next_run()).step is not Step.FOLLOW:
+        done = await node.run(run.command, timeout=TIMEOUT_S)
+        for one in follower.finished(done.stdout, done.exit_status):
+            if isinstance(one, Wait):
+                return None, b"", one.error
+            if isinstance(one, Part):
+                reader.feed(one.data, time.monotonic(), channel)
+                reader.flush(time.monotonic(), channel)  # what follows it is not the next byte
+    done = await node.run(read_range(follower.path, follower.offset, WHOLE + SLACK), timeout=TIMEOUT_S)
+    return (*parse_file_head(done.stdout), None)

@@ -16,6 +16,7 @@ from eagletui.logs.store import LineStore
 from eagletui.monitor.drive import find_servers
 from eagletui.monitor.family_watch import FamilyCount
 from eagletui.monitor.gpu_watch import GpuWatch
+from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.plainest import plainest
 from eagletui.monitor.poller import Poller, open_poller
 from eagletui.monitor.publish import Publisher
@@ -26,6 +27,7 @@ from eagletui.monitor.survey import assess
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Inventory, Server, State
 from eagletui.servers.selection import chosen, with_log
+from eagletui.shell.scripts import LEASE_S
 
 TICK_S = 0.5
 """The family is polled this often: a death is on the screen within a second."""
@@ -35,6 +37,10 @@ LOOK_STARTING_S = 2.0
 """While a launch is under way its children appear and rename themselves; and without a server one may be started any time."""
 YOUNG_S = 60.0
 """A small model is ready before its last children have appeared."""
+LOOK_AT_LOG_S = 2.0
+"""How often the name of the log is looked at: a rotated one is told, and followed where it is known by name only."""
+RENEW_S = LEASE_S - 60.0
+"""The poller ends on the node with its lease; a new one is opened before."""
 PING_EVERY_S = 2.0
 LATENCIES = 60
 BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
@@ -72,6 +78,7 @@ class NodeMonitor:
         self._wanted: str | None = None
         self._watch: ServerWatch | None = None
         self._family = FamilyCount()
+        self._keeper = Keeper()
         self._gpus = GpuWatch(self._node, self._mark)
         self._empty_store = LineStore()
         self._notes: dict[str, str] = {}
@@ -234,21 +241,25 @@ class NodeMonitor:
                     await self._reselect.wait()
 
     async def _poll(self) -> None:
-        """Discovery, then the family each tick, and discovery again when there is reason to."""
-        async with open_poller(self._node) as stream:
-            poller = Poller(stream)
-            reading = asyncio.create_task(poller.read_answers())
-            try:
-                await poller.all()  # before the table is read: whoever comes after that is new to it
-                await self._discover()
-                await self._tick_for_ever(poller, reading)
-            finally:
-                reading.cancel()
-                await asyncio.wait((reading,))
-
-    async def _tick_for_ever(self, poller: Poller, reading: asyncio.Task[None]) -> None:
-        looked = time.monotonic()
+        """Discovery, then the family each tick, and discovery again when there is reason to; over one poller after another."""
         while True:
+            async with open_poller(self._node) as stream:
+                poller = Poller(stream)
+                reading = asyncio.create_task(poller.read_answers())
+                try:
+                    self._keeper.began(await poller.shell())
+                    await poller.all()  # before the table is read: whoever comes after that is new to it
+                    await self._discover()
+                    await self._tick(poller, reading)
+                finally:
+                    self._keeper.ended()
+                    reading.cancel()
+                    await asyncio.wait((reading,))
+
+    async def _tick(self, poller: Poller, reading: asyncio.Task[None]) -> None:
+        """Until the poller's lease is to be renewed."""
+        looked = looked_at_log = began = time.monotonic()
+        while time.monotonic() - began < RENEW_S:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TICK_S):
                     await self._look.wait()
@@ -263,6 +274,9 @@ class NodeMonitor:
                 family = self._family
                 watch.members(family.alive, family.total, dict(family.gone), launcher_alive=family.launcher_alive)
                 look = look or (left and not family.launcher_alive)
+            if watch is not None and now - looked_at_log >= LOOK_AT_LOG_S:
+                looked_at_log = now
+                await watch.log.look(poller.look)
             if not look and now - looked >= self._look_every_s(now):
                 looked = now
                 answer = await poller.all()
@@ -347,7 +361,9 @@ class NodeMonitor:
         ):
             return
         started = None if server.age_s is None else time.monotonic() - server.age_s
-        self._watch = ServerWatch(self._node, server, started=started, skew_s=self._skew_s(), on_change=self._mark)
+        self._watch = ServerWatch(
+            self._node, server, keeper=self._keeper, started=started, skew_s=self._skew_s(), on_change=self._mark
+        )
         self._family = FamilyCount()
         self._family.found(server)
         self._reselect.set()

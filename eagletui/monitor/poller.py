@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 
 from eagletui.errors import ChannelError, LinkLostError
 from eagletui.nodes.base import Node, Stream
-from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_ping, start_poll
+from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_look, ask_ping, start_poll
 
 ANSWER_TIMEOUT_S = 15.0
 """As long as the link's keepalive waits: after that the node's shell is taken for frozen."""
@@ -48,11 +47,15 @@ class Poller:
         """All pids. Raises LinkLostError."""
         return await self._ask(ask_all)
 
-    async def ping(self) -> float:
-        """Milliseconds until the node's shell answered. Raises LinkLostError."""
-        began = time.monotonic()
-        await self._ask(ask_ping)
-        return (time.monotonic() - began) * 1000
+    async def shell(self) -> int | None:
+        """The pid of the shell that answers. Raises LinkLostError."""
+        return (await self._ask(ask_ping)).shell
+
+    async def look(self, pid: int, path: str) -> PollAnswer | None:
+        """Whether a path is still the file that a `follow` reads; None for a path that cannot be asked for. Raises LinkLostError."""
+        if ask_look(0, pid, path) is None:
+            return None
+        return await self._ask(lambda seq: ask_look(seq, pid, path) or b"")
 
     async def _ask(self, request: _Request) -> PollAnswer:
         self._seq += 1

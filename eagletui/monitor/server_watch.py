@@ -10,6 +10,7 @@ from dataclasses import replace
 from eagletui.engines.batch import BatchSample
 from eagletui.engines.metrics import Figures, between, read_metrics
 from eagletui.engines.spec import load_engine
+from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.log_watch import LogWatch
 from eagletui.monitor.probes import HEALTH_TIMEOUT_S, Answer, Prober, health_interval_s
 from eagletui.monitor.series import Series
@@ -32,7 +33,14 @@ class ServerWatch:
     """Everything known of one server. `on_change` is called after each change."""
 
     def __init__(
-        self, node: Node, server: Server, *, started: float | None, skew_s: float | None, on_change: Callable[[], None]
+        self,
+        node: Node,
+        server: Server,
+        *,
+        keeper: Keeper,
+        started: float | None,
+        skew_s: float | None,
+        on_change: Callable[[], None],
     ) -> None:
         self.server = server
         self.started = started
@@ -42,7 +50,7 @@ class ServerWatch:
         self.throughput = Throughput()
         self.series: dict[str, Series] = {name: Series() for name in _SERIES}
         self.log = LogWatch(
-            node, server, skew_s=skew_s, on_batch=self._batch, on_ready=self._ready, on_change=on_change
+            node, server, keeper=keeper, skew_s=skew_s, on_batch=self._batch, on_ready=self._ready, on_change=on_change
         )
         self.missing: dict[int, Member] = {}
         self.launcher_alive: bool | None = None

@@ -17,6 +17,8 @@ CHUNK = 65536
 """Bytes a read asks for: 64 KiB is where asyncssh reads at full speed, and small enough to keep the loop answering."""
 RUN_STDERR_LIMIT = 65536
 STREAM_STDERR_LIMIT = 16384
+STATUS_SECONDS = 2.0
+"""For the exit status of a process that has closed its output; one that goes on without output has none."""
 START_SECONDS = 20.0
 """How long a login shell's rc files may take before our script begins: slower is not usable for a monitor."""
 
@@ -156,6 +158,11 @@ class CommandStream:
     async def _end(self) -> bytes:
         self._stripper.flush()
         if self._stripper.seen:
+            # Its end of output can come before word of its exit status.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STATUS_SECONDS):
+                    await self._pipes.wait()
+                    await asyncio.shield(self._listening)
             return b""
         await asyncio.gather(self._listening, return_exceptions=True)
         self._quiet.flush()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from eagletui.engines.shapes import Flags, Launch, flags_of, holds_no_port, launch_of, title_of
 from eagletui.servers.family import Identity, family_of, launchers, members_of, own_shell, to_process
 from eagletui.servers.model import Inventory, Orphan, Process, Server
-from eagletui.servers.output import log_source, tees_near
+from eagletui.servers.output import log_source, readers_near
 from eagletui.servers.ports import endpoint_of
 from eagletui.shell.details import Details, ask_details, parse_details
 from eagletui.shell.masking import mask_text
@@ -49,7 +49,7 @@ def _worth_looking(launcher: Process, family: Sequence[Process], processes: Sequ
 
     candidates = [p for p in family if not p.gone and not holds_no_port(p.argv)]
     members = [p.pid for p in sorted(candidates, key=rank)][:_LOOKED_AT]
-    return members + [pid for pid in tees_near(launcher, processes) if pid not in members]
+    return members + [pid for pid in readers_near(launcher, family, processes) if pid not in members]
 
 
 def _first_look(processes: Sequence[Process], known: Collection[Identity], keepers: Collection[int]) -> list[_Found]:

@@ -91,6 +91,7 @@ class LogSource:
     """Where a server's output goes. `path` as the node names it; None with a `why` when it is no file that can be followed.
 
     `via` says how it was found: "fd2", "fd1", "tee", "flag" (given by the user). `deleted`: the name is gone, the inode lives.
+    `pid` and `fd`: who writes it by which descriptor. `also`: a second file, where standard output and error are two.
     """
 
     path: str | None
@@ -104,6 +105,7 @@ class LogSource:
     deleted: bool = False
     readable: bool = True
     why: str | None = None
+    also: LogSource | None = None
 
 
 @dataclass(frozen=True, slots=True)

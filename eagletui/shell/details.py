@@ -8,6 +8,7 @@ taken as little-endian.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -16,6 +17,8 @@ from eagletui.shell.script import Command
 from eagletui.shell.scripts import DETAILS
 
 _DELETED = " (deleted)"
+_CONTAINER = re.compile(r"(?<![0-9a-f])([0-9a-f]{64})(?![0-9a-f])")
+_UNIT = re.compile(r"(?!user@|ssh|sshd|session-)[A-Za-z0-9:_.@\\-]{1,200}\.service\Z")
 _TYPES = frozenset({"regular", "character", "fifo", "socket", "directory", "other"})
 
 
@@ -41,7 +44,8 @@ class Descriptor:
 class ProcessDetails:
     """A process looked at closely.
 
-    `fds_readable` False: another user's, so `fds` and `sockets` (inodes) are unknown, not empty.
+    `fds_readable` False: another user's, so `fds` and `sockets` (inodes) are unknown, not empty. `keeper`: "container ID"
+    (12 hex digits) or "unit NAME.service", in which it runs, told only where its output is a pipe or a socket.
     """
 
     pid: int
@@ -50,6 +54,7 @@ class ProcessDetails:
     fds: tuple[Descriptor, ...] = ()
     sockets: frozenset[int] = frozenset()
     fds_readable: bool = True
+    keeper: str | None = None
 
     def fd(self, number: int) -> Descriptor | None:
         """The standard descriptor with this number."""
@@ -95,9 +100,12 @@ class _Open:
     fds: list[Descriptor] = field(default_factory=list)
     sockets: set[int] = field(default_factory=set)
     readable: bool = True
+    keeper: str | None = None
 
     def close(self) -> ProcessDetails:
-        return ProcessDetails(self.pid, self.argv, self.cwd, tuple(self.fds), frozenset(self.sockets), self.readable)
+        return ProcessDetails(
+            self.pid, self.argv, self.cwd, tuple(self.fds), frozenset(self.sockets), self.readable, self.keeper
+        )
 
 
 def _hex(text: str) -> bytes | None:
@@ -120,6 +128,15 @@ def split_arguments(raw: bytes) -> tuple[str, ...]:
     if not any(parts[1:]):
         parts = parts[:1]
     return tuple(as_text(part) for part in parts) if any(parts) else ()
+
+
+def keeper_of(cgroups: str) -> str | None:
+    """Whose output a process's is, by its /proc/PID/cgroup (cgroups(7): lines of `hierarchy:controllers:path`): a container of
+    docker, podman, containerd or Kubernetes (64 hex digits in the path), else a systemd service that is no user session."""
+    if (container := _CONTAINER.search(cgroups)) is not None:
+        return f"container {container[1][:12]}"
+    units = [word for word in re.split(r"[/\n]", cgroups) if _UNIT.match(word)]
+    return f"unit {units[-1]}" if units else None
 
 
 def _descriptor(words: list[str]) -> Descriptor | None:
@@ -170,6 +187,8 @@ def _take(process: _Open, key: str, rest: str) -> None:
         process.cwd = as_text(_hex(rest) or b"") or None
     elif key == "nofd":
         process.readable = False
+    elif key == "cgroup":
+        process.keeper = keeper_of(as_text(_hex(rest) or b""))
     elif key == "sock" and (inode := _number(rest)) is not None:
         process.sockets.add(inode)
     elif key == "fd" and (descriptor := _descriptor(rest.split(" "))) is not None:

@@ -7,11 +7,11 @@ import re
 from dataclasses import dataclass
 
 from eagletui.shell.script import Command
-from eagletui.shell.scripts import FOLLOW, LAUNCH_OFFSET, READ_RANGE
+from eagletui.shell.scripts import FOLLOW, LAUNCH_OFFSET, LEASE_S, MEASURE, READ_RANGE
 
-_HEAD = re.compile(rb"\Afile (\d{1,20}|-) (\d{1,20}|-) (\d{1,19}) (\d{1,19}) (\d{1,19})\Z")
+_HEAD = re.compile(rb"\Afile (\d{1,20}|-) (\d{1,20}|-) (\d{1,19}) (\d{1,19}) (\d{1,19}) (\d{1,10})\Z")
 _HEAD_LIMIT = 200
-"""Bytes: the first line is five numbers. Anything longer is not ours."""
+"""Bytes: the first line is six numbers. Anything longer is not ours."""
 
 NO_FILE, NOT_READABLE, NOT_REGULAR = 3, 4, 5
 """Exit statuses of follow, read-range and launch-offset when the file cannot be followed."""
@@ -20,13 +20,14 @@ NO_FILE, NOT_READABLE, NOT_REGULAR = 3, 4, 5
 @dataclass(frozen=True, slots=True)
 class FileHead:
     """Which file it is: `size` in bytes and `mtime` in epoch seconds when it was opened; `start` is the 0-based
-    offset of the bytes that follow."""
+    offset of the bytes that follow. `pid`: the process that has it open as descriptor 3, 0 when none stays."""
 
     device: str | None
     inode: int | None
     size: int
     mtime: float
     start: int
+    pid: int = 0
 
 
 def _named(path: str) -> str:
@@ -34,14 +35,19 @@ def _named(path: str) -> str:
     return "./" + path if path.startswith("-") else path
 
 
-def follow_from(path: str, offset: int) -> Command:
-    """Follow a file from a 0-based offset. A file that is shorter is followed from there once it grows."""
-    return Command(FOLLOW, (_named(path), f"+{max(0, offset) + 1}"))
+def follow_from(path: str, offset: int, keeper: int = 0) -> Command:
+    """Follow a file from a 0-based offset for as long as process `keeper` lives (0: until stdin ends)."""
+    return Command(FOLLOW, (_named(path), f"+{max(0, offset) + 1}", str(keeper), str(LEASE_S)))
 
 
-def follow_last(path: str, size: int) -> Command:
+def follow_last(path: str, size: int, keeper: int = 0) -> Command:
     """Follow a file, beginning with its last `size` bytes."""
-    return Command(FOLLOW, (_named(path), f"-{max(0, size)}"))
+    return Command(FOLLOW, (_named(path), f"-{max(0, size)}", str(keeper), str(LEASE_S)))
+
+
+def measure(path: str) -> Command:
+    """Which file it is; `start` of its head is how many NUL bytes it begins with."""
+    return Command(MEASURE, (_named(path),))
 
 
 def read_range(path: str, offset: int, length: int) -> Command:
@@ -49,9 +55,9 @@ def read_range(path: str, offset: int, length: int) -> Command:
     return Command(READ_RANGE, (_named(path), str(max(0, offset)), str(max(0, length))))
 
 
-def find_launch(path: str, limit: int) -> Command:
-    """Where in the last `limit` bytes the last launch printed its arguments."""
-    return Command(LAUNCH_OFFSET, (_named(path), str(max(0, limit))))
+def find_launch(path: str, begin: int, limit: int) -> Command:
+    """Where in the last `limit` bytes, not before offset `begin`, the last launch printed its arguments."""
+    return Command(LAUNCH_OFFSET, (_named(path), str(max(0, begin)), str(max(0, limit))))
 
 
 def _head(line: bytes) -> FileHead | None:
@@ -65,6 +71,7 @@ def _head(line: bytes) -> FileHead | None:
         size=int(found[3]),
         mtime=float(found[4]),
         start=int(found[5]),
+        pid=int(found[6]),
     )
 
 

@@ -8,40 +8,54 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Literal
 
 from eagletui.shell.processes import StatRow, parse_stat
 from eagletui.shell.script import Command
-from eagletui.shell.scripts import POLL
+from eagletui.shell.scripts import LEASE_S, POLL
 
 _LINE_LIMIT = 8 << 20
 """Bytes of one line: `pids` of a node with a million processes."""
 _OPEN_LIMIT = 64
 """Answers begun and not ended: more are not asked at a time, so the oldest is of a request nobody waits for."""
-_ANSWER = re.compile(rb"\A(\d{1,18}) (stat|pids|done)(?: (.*))?\Z", re.DOTALL)
+_ANSWER = re.compile(rb"\A(\d{1,18}) (stat|pids|pid|file|done)(?: (.*))?\Z", re.DOTALL)
 _PID = re.compile(rb"\A(\d{1,10}) \(")
+FileWord = Literal["same", "other", "missing", "gone"]
+_WORDS: dict[bytes, FileWord] = {b"same": "same", b"other": "other", b"missing": "missing", b"gone": "gone"}
 
 
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
     """The answer to request `seq`.
 
-    `pids` None unless `all` was asked. `torn` live, but their names hold a newline, so their stat was cut.
+    `pids` None unless `all` was asked. `torn` live, but their names hold a newline, so their stat was cut. `shell` is
+    the pid of who answers, when it was asked by `ping`; `file` what `look` saw under a name, and `read_to` the byte offset up to which the file
+    was read.
     """
 
     seq: int
     rows: tuple[StatRow, ...] = ()
     pids: frozenset[int] | None = None
     torn: frozenset[int] = frozenset()
+    shell: int | None = None
+    file: FileWord | None = None
+    read_to: int | None = None
 
 
-def start_poll() -> Command:
-    """The stream that answers requests written to its stdin."""
-    return Command(POLL)
+def start_poll(lease_s: int = LEASE_S) -> Command:
+    """The stream that answers requests written to its stdin, for `lease_s` seconds at most."""
+    return Command(POLL, (str(lease_s),))
 
 
 def ask_ping(seq: int) -> bytes:
-    """A request that only proves that the node answers (and keeps the lease)."""
+    """Whether the node answers, and who there."""
     return b"%d ping\n" % seq
+
+
+def ask_look(seq: int, pid: int, path: str) -> bytes | None:
+    """Whether a path is still the file that a `follow` (its pid) reads. None: no request can hold that path."""
+    raw = path.encode("utf-8", "surrogateescape")
+    return None if b"\n" in raw or b"\0" in raw else b"%d look %d %b/\n" % (seq, pid, raw)
 
 
 def ask_family(seq: int, pids: Iterable[int]) -> bytes:
@@ -59,6 +73,9 @@ class _Open:
     rows: list[StatRow] = field(default_factory=list)
     pids: frozenset[int] | None = None
     torn: set[int] = field(default_factory=set)
+    shell: int | None = None
+    file: FileWord | None = None
+    read_to: int | None = None
 
 
 class PollDecoder:
@@ -88,11 +105,19 @@ class PollDecoder:
         seq, kind, rest = int(found[1]), found[2], found[3] or b""
         if kind == b"done":
             ended = self._open.pop(seq, None) or _Open()
-            return PollAnswer(seq, tuple(ended.rows), ended.pids, frozenset(ended.torn))
+            return PollAnswer(
+                seq, tuple(ended.rows), ended.pids, frozenset(ended.torn), ended.shell, ended.file, ended.read_to
+            )
         answer = self._open.setdefault(seq, _Open())
         if len(self._open) > _OPEN_LIMIT:
             del self._open[next(iter(self._open))]
-        if kind == b"pids":
+        if kind == b"pid":
+            answer.shell = int(rest) if rest.isdigit() and len(rest) <= 10 else None
+        elif kind == b"file":
+            word, _, position = rest.partition(b" ")
+            answer.file = _WORDS.get(word)
+            answer.read_to = int(position) if position.isdigit() and len(position) < 20 else None
+        elif kind == b"pids":
             answer.pids = frozenset(int(word) for word in rest.split() if word.isdigit() and len(word) <= 10)
         elif (row := parse_stat(rest)) is not None:
             answer.rows.append(row)

@@ -1,28 +1,34 @@
 r"""The named scripts that read a node, and the exact shape of what each prints. Parsers stand in the modules named beside each.
 
 All are POSIX sh (bash, dash, busybox), start few programs, write nothing to the node, and take values as positional arguments only. No script sends
-a signal: a stream ends because its stdin ends (`tail --pid`, or a closed pipe at its next write).
+a signal: a stream ends because its stdin ends, because what keeps it ends (`tail --pid` of the poller), or because its pipe is closed; and `timeout`
+ends the poller and the loop after their lease (LEASE, seconds), since a client that vanished closes nothing.
 
 processes              (processes.py)  one whole process table
     @sys\n boot_id\n CLK_TCK\n uptime seconds\n epoch seconds\n own uid\n own pid of this shell\n \0@stat\n  all /proc/PID/stat, concatenated
     \0@uid\n  lines /proc/PID/status:Uid:\treal\teffective\tsaved\tfs   \0@argv\n  then to the end: repeated  /proc/PID/cmdline \0 element \0
     (non-empty elements only).  comm may hold newlines; no part before @argv can hold a NUL, so \0@NAME\n cannot be forged.
 details PID|uUID ...   (details.py)  what discovery needs of a few processes; every value that a user can choose is hex. uUID: only that user's name
-    for each pid:  pid N\n  argv HEX\n  cwd HEX\n  fd N HEX-of-link DEVICE INODE SIZE MTIME TYPE READABLE\n (N = 0 1 2; "-" where unknown; TYPE
-    regular|character|fifo|socket|directory|other; READABLE y|n)  sock INODE\n (one a socket it holds)   nofd\n (its descriptors cannot be read)
+    for each pid:  pid N\n  argv HEX\n  cwd HEX\n  fd N HEX-of-link DEVICE INODE SIZE MTIME TYPE READABLE\n (N = 0 1 2, of a tee 0 to 9; "-" where
+    unknown; TYPE regular|character|fifo|socket|directory|other; READABLE y|n)  sock INODE\n (one a socket it holds)   nofd\n (its descriptors cannot be
+    read)   cgroup HEX\n (its control groups, where an output is a pipe or a socket)
     at the end:  listen PROTO LOCALHEX:PORTHEX UID INODE\n  (PROTO tcp|tcp6; state 0A of /proc/net/tcp*)  user UID NAME\n   done\n
-poll                   (poll.py)  answers requests on stdin until it ends; only builtins
-    SEQ ping\n            -> SEQ done\n
+poll LEASE             (poll.py)  answers requests on stdin until it ends; only builtins
+    SEQ ping\n            -> SEQ pid PID\n (of the shell that answers), SEQ done\n
+    SEQ look PID PATH/\n  -> SEQ file WORD POSITION\n, SEQ done\n.  Is PATH (any bytes but newline) the file that process PID (a `follow`) reads? WORD:
+                             same, other, missing (nothing has that name), gone (no such process). POSITION: the offset up to which it was read, "-" unknown
     SEQ family PID ...\n  -> SEQ stat LINE\n for each that lives (its /proc/PID/stat up to the first newline), SEQ done\n
     SEQ all\n             -> SEQ pids PID PID ...\n, SEQ stat LINE\n for each not seen by an earlier `all`, SEQ done\n
-follow PATH FROM       (follow.py)  follows a file by descriptor: FROM is a byte offset from 1 ("+1"), or "-N" for its last N bytes
-    first line:  file DEVICE INODE SIZE MTIME START\n   (START: the 0-based offset at which what follows begins), then raw bytes for ever.
-    exit 3: no such file, 4: not readable, 5: not a regular file (the sentence on stderr); 2: an offset that is no number
-read-range PATH OFFSET LENGTH   (follow.py)  the same first line, then at most LENGTH bytes from the 0-based OFFSET
-launch-offset PATH LIMIT        (follow.py)  OFFSET\n of the last "server_args=" in the last LIMIT bytes of the file (absolute, 0-based), or nothing
+follow PATH FROM KEEPER LEASE   (follow.py)  follows a file by descriptor: FROM is a byte offset from 1 ("+1"), or "-N" for its last N bytes
+    first line:  file DEVICE INODE SIZE MTIME START PID\n   (START: the 0-based offset at which what follows begins; PID: whose descriptor 3 is the file), then
+    raw bytes until process KEEPER (a poller) ends. KEEPER 0, or a tail that cannot watch one: until stdin ends, LEASE seconds at most.
+    Where the file is cut GNU tail says so in the midst of the bytes:  tail: 'standard input': file truncated\n
+    exit 3: no such file, 4: not readable, 5: not a regular file (the sentence on stderr); 2: a number that is none
+read-range PATH OFFSET LENGTH   (follow.py)  the same first line (PID 0), then at most LENGTH bytes from the 0-based OFFSET
+measure PATH                    (follow.py)  the same first line; START: how many NUL bytes the file begins with (a hole left by cutting it under its writer)
+launch-offset PATH BEGIN LIMIT  (follow.py)  OFFSET\n of the last "server_args=" in the last LIMIT bytes of the file, not before BEGIN (absolute, 0-based)
 run-tool SECONDS ARGV...        a read-only program with a deadline: its stdout, stderr and exit status; 127 not found, 124 ended by the deadline
-loop-tool ARGV...               the same until stdin ends (`nvidia-smi -l 1`), 15 minutes at most: one that hangs must not stay for ever
-                                when the program ends by itself:  @eagletui ended STATUS@\n
+loop-tool LEASE ARGV...         a read-only program that prints for ever (`nvidia-smi -l 1`): it ends when nobody reads it any more, or after its lease
 http-get HOST PORT PATH SECONDS (fetch.py)  one GET by curl or GNU wget on the node: no proxy, no rc file, no redirect followed
     stdout: the body, at most 4 MiB.  stderr:  TOOL STATUS SAID\n  (STATUS: the tool's exit status; SAID: curl's "CODE SECONDS", wget's messages)
     exit 0 whatever came; 2: an argument that is no address, path or number; 127: neither curl nor wget
@@ -31,6 +37,9 @@ http-get HOST PORT PATH SECONDS (fetch.py)  one GET by curl or GNU wget on the n
 from __future__ import annotations
 
 from eagletui.shell.script import Script
+
+LEASE_S = 900
+"""How long a stream lives on the node at most before it is opened anew: a client that vanished (a closed laptop lid sends no FIN) leaves nothing for longer."""
 
 PROCESSES = Script(
     "processes",
@@ -65,14 +74,19 @@ esac
 [ -d "/proc/$p" ] || continue
 printf 'pid %s\nargv %s\ncwd %s\n' "$p" "$(cat "/proc/$p/cmdline" 2>/dev/null | hex)" "$(readlink -n "/proc/$p/cwd" 2>/dev/null | hex)"
 if ls "/proc/$p/fd" >/dev/null 2>&1; then
-for n in 0 1 2; do
+c=; read -r c <"/proc/$p/comm" 2>/dev/null
+case $c in tee) ns='0 1 2 3 4 5 6 7 8 9';; *) ns='0 1 2';; esac
+piped=
+for n in $ns; do
 l=$(readlink "/proc/$p/fd/$n" 2>/dev/null) || continue
 s=$(stat -L -c '%d %i %s %Y' "/proc/$p/fd/$n" 2>/dev/null) || s='- - - -'
 if [ -f "/proc/$p/fd/$n" ]; then t=regular; elif [ -c "/proc/$p/fd/$n" ]; then t=character; elif [ -p "/proc/$p/fd/$n" ]; then t=fifo
 elif [ -S "/proc/$p/fd/$n" ]; then t=socket; elif [ -d "/proc/$p/fd/$n" ]; then t=directory; else t=other; fi
 if [ -r "/proc/$p/fd/$n" ]; then r=y; else r=n; fi
+case $n$t in [12]fifo|[12]socket) piped=y;; esac
 printf 'fd %s %s %s %s %s\n' "$n" "$(printf '%s' "$l" | hex)" "$s" "$t" "$r"
 done
+[ -n "$piped" ] && printf 'cgroup %s\n' "$(head -c 4096 "/proc/$p/cgroup" 2>/dev/null | hex)"
 ls -l "/proc/$p/fd" 2>/dev/null | sed -n 's/.* -> socket:\[\([0-9]*\)\]$/sock \1/p'
 else
 printf 'nofd\n'
@@ -96,59 +110,75 @@ exit 0
 POLL = Script(
     "poll",
     r"""
-known=' '
-while IFS=' ' read -r seq verb rest; do
+eagletui_poll='
+known=" "
+while IFS=" " read -r seq verb rest; do
 case $verb in
+ping) printf "%s pid %s\n" "$seq" "$$";;
+look)
+p=${rest%% *}; f=${rest#* }; f=${f%/}; at=-
+if [ ! -e "/proc/$p/fd/3" ]; then w=gone; elif [ "$f" -ef "/proc/$p/fd/3" ]; then w=same; elif [ -e "$f" ]; then w=other; else w=missing; fi
+while read -r k v; do case $k in pos:) at=$v;; esac; done 2>/dev/null <"/proc/$p/fdinfo/3"
+printf "%s file %s %s\n" "$seq" "$w" "$at";;
 family)
 for p in $rest; do
-case $p in ''|*[!0-9]*) continue;; esac
-if IFS= read -r line 2>/dev/null <"/proc/$p/stat"; then printf '%s stat %s\n' "$seq" "$line"; fi
+case $p in ""|*[!0-9]*) continue;; esac
+if IFS= read -r line 2>/dev/null <"/proc/$p/stat"; then printf "%s stat %s\n" "$seq" "$line"; fi
 done 2>/dev/null;;
 all)
-now=' '; new=' '
+now=" "; new=" "
 for d in /proc/[0-9]*; do
 p=${d#/proc/}; now="$now$p "
 case $known in *" $p "*) ;; *) new="$new$p ";; esac
 done
-printf '%s pids%s\n' "$seq" "${now% }"
+printf "%s pids%s\n" "$seq" "${now% }"
 for p in $new; do
-if IFS= read -r line 2>/dev/null <"/proc/$p/stat"; then printf '%s stat %s\n' "$seq" "$line"; fi
+if IFS= read -r line 2>/dev/null <"/proc/$p/stat"; then printf "%s stat %s\n" "$seq" "$line"; fi
 done 2>/dev/null
 known=$now;;
 esac
-printf '%s done\n' "$seq"
+printf "%s done\n" "$seq"
 done
 exit 0
+'
+if timeout 1 true >/dev/null 2>&1; then exec timeout "${1:-900}" sh -c "$eagletui_poll" poll; fi
+exec sh -c "$eagletui_poll" poll
 """,
 )
 
 # Numbers are looked at first: bash would run a command that stands in the subscript of one ("a[$(command)]").
 _FILE_HEAD = r"""
-for eagletui_n in "$2" "${3-0}"; do
-case ${eagletui_n#[-+]} in ''|*[!0-9]*) printf '%s\n' "not a number" >&2; exit 2;; esac
+path=$1; first=${2:-0}; second=${3:-0}; third=${4:-0}
+for n in "$first" "$second" "$third"; do
+case ${n#[-+]} in ''|*[!0-9]*) printf '%s\n' "not a number" >&2; exit 2;; esac
 done
-[ -e "$1" ] || { printf '%s\n' "no such file" >&2; exit 3; }
-[ -f "$1" ] || { printf '%s\n' "not a regular file" >&2; exit 5; }
-[ -r "$1" ] || { printf '%s\n' "permission denied" >&2; exit 4; }
-exec 3<"$1" || exit 4
-set -- "$1" "$2" "${3-}" $(stat -L -c '%d %i %s %Y' -- "$1" 2>/dev/null || echo '- - 0 0')
+[ -e "$path" ] || { printf '%s\n' "no such file" >&2; exit 3; }
+[ -f "$path" ] || { printf '%s\n' "not a regular file" >&2; exit 5; }
+[ -r "$path" ] || { printf '%s\n' "permission denied" >&2; exit 4; }
+exec 3<"$path" || exit 4
+set -- $(stat -L -c '%d %i %s %Y' /proc/self/fd/3 2>/dev/null || echo '- - 0 0')
+size=$3
 """
 
 FOLLOW = Script(
     "follow",
     _FILE_HEAD
     + r"""
-case $2 in
--*) n=${2#-}; if [ "$6" -gt "$n" ]; then start=$(($6 - n)); else start=0; fi;;
-*) start=$((${2#+} - 1));;
+case $first in
+-*) n=${first#-}; if [ "$size" -gt "$n" ]; then start=$((size - n)); else start=0; fi;;
+*) start=$((${first#+} - 1));;
 esac
-printf 'file %s %s %s %s %s\n' "$4" "$5" "$6" "$7" "$start"
+printf 'file %s %s %s %s %s %s\n' "$@" "$start" "$$"
+set -- -c +$((start + 1)) -f
 if tail --pid=$$ -c 0 /dev/null >/dev/null 2>&1; then
-tail --pid=$$ -s 0.2 -c +$((start + 1)) -f <&3 2>/dev/null &
-else
-if command -v timeout >/dev/null 2>&1; then set -- timeout 900; else set --; fi
-"$@" tail -c +$((start + 1)) -f <&3 2>/dev/null &
+[ "$second" -gt 0 ] && exec tail --pid="$second" -s 0.025 "$@" <&3 2>&1
+set -- --pid=$$ -s 0.025 "$@"
 fi
+{
+if timeout 1 true >/dev/null 2>&1; then exec timeout "$third" tail "$@"; fi
+exec tail "$@"
+} <&3 2>&1 &
+exec >/dev/null
 while read -r eagletui_beat; do :; done
 exit 0
 """,
@@ -158,8 +188,25 @@ READ_RANGE = Script(
     "read-range",
     _FILE_HEAD
     + r"""
-printf 'file %s %s %s %s %s\n' "$4" "$5" "$6" "$7" "$2"
-tail -c +$(($2 + 1)) <&3 2>/dev/null | head -c "$3"
+printf 'file %s %s %s %s %s 0\n' "$@" "$first"
+tail -c +$((first + 1)) <&3 2>/dev/null | head -c "$second"
+exit 0
+""",
+)
+
+MEASURE = Script(
+    "measure",
+    _FILE_HEAD
+    + r"""
+hole=0
+case $(head -c 1 <&3 | od -An -v -tx1 2>/dev/null) in *00*)
+if command -v cmp >/dev/null 2>&1; then
+hole=$(cmp /dev/zero /proc/self/fd/3 2>/dev/null)
+hole=${hole%,*}; hole=${hole##* }
+case $hole in ''|*[!0-9]*) hole=$size;; *) hole=$((hole - 1));; esac
+fi;;
+esac
+printf 'file %s %s %s %s %s 0\n' "$@" "$hole"
 exit 0
 """,
 )
@@ -168,7 +215,8 @@ LAUNCH_OFFSET = Script(
     "launch-offset",
     _FILE_HEAD
     + r"""
-if [ "$6" -gt "$2" ]; then base=$(($6 - $2)); else base=0; fi
+if [ "$size" -gt "$second" ]; then base=$((size - second)); else base=0; fi
+if [ "$first" -gt "$base" ]; then base=$first; fi
 at=$(tail -c +$((base + 1)) <&3 2>/dev/null | grep -abo 'server_args=' 2>/dev/null | tail -n 1)
 at=${at%%:*}
 [ -n "$at" ] && printf '%s\n' "$((base + at))"
@@ -189,12 +237,11 @@ exec "$@" </dev/null
 LOOP_TOOL = Script(
     "loop-tool",
     r"""
+s=$1; shift
 command -v "$1" >/dev/null 2>&1 || { printf '%s: not found\n' "$1" >&2; exit 127; }
-if timeout --foreground 1 true >/dev/null 2>&1; then set -- timeout --foreground -k 1 900 "$@"
-elif timeout 1 true >/dev/null 2>&1; then set -- timeout 900 "$@"; fi
-{ "$@" </dev/null; printf '@eagletui ended %s@\n' "$?"; } &
-while read -r eagletui_beat; do :; done
-exit 0
+if timeout --foreground 1 true >/dev/null 2>&1; then exec timeout --foreground -k 1 "$s" "$@" </dev/null; fi
+if timeout 1 true >/dev/null 2>&1; then exec timeout "$s" "$@" </dev/null; fi
+exec "$@" </dev/null
 """,
 )
 
@@ -225,6 +272,7 @@ exit 0
 )
 
 SCRIPTS: dict[str, Script] = {
-    s.name: s for s in (PROCESSES, DETAILS, POLL, FOLLOW, READ_RANGE, LAUNCH_OFFSET, RUN_TOOL, LOOP_TOOL, HTTP_GET)
+    s.name: s
+    for s in (PROCESSES, DETAILS, POLL, FOLLOW, READ_RANGE, MEASURE, LAUNCH_OFFSET, RUN_TOOL, LOOP_TOOL, HTTP_GET)
 }
 """Every script by name; a simulated node answers by these names, and tests run each of them."""

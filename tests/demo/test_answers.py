@@ -248,10 +248,11 @@ def test_launch_offset_is_that_of_the_real_one(tmp_path: Path) -> None:
     made = world()
     copy = tmp_path / "copy.log"
     copy.write_bytes(made.engine.log.read(0, 1 << 20))
-    for limit in ("1000000", "100", "0"):
-        there, here = real("launch-offset", str(copy), limit), ask("launch-offset", made.log_path, limit)
+    for begin, limit in (("0", "1000000"), ("0", "100"), ("0", "0"), ("1000000", "1000000")):
+        there = real("launch-offset", str(copy), begin, limit)
+        here = ask("launch-offset", made.log_path, begin, limit)
         assert (there.stdout, there.status) == (here.stdout, here.status)
-    at = parse_launch_offset(ask("launch-offset", made.log_path, "1000000").stdout)
+    at = parse_launch_offset(ask("launch-offset", made.log_path, "0", "1000000").stdout)
     assert at is not None
     assert made.engine.log.read(at, 23) == b"server_args=ServerArgs("
 
@@ -297,7 +298,9 @@ def fetched(said: Answer) -> Fetched:
         ("read-range", ["/dev/null", "0", "5"]),
         ("read-range", ["/dev/null", "x", "5"]),
         ("read-range", ["/dev/null"]),
-        ("launch-offset", ["/no/such/file", "5"]),
+        ("launch-offset", ["/no/such/file", "0", "5"]),
+        ("measure", ["/no/such/file"]),
+        ("measure", ["/dev/null"]),
         ("launch-offset", ["/dev/null", "5x"]),
         ("run-tool", ["5", "no-such-program"]),
         ("http-get", ["127.0.0.1", "x", "/health", "5"]),

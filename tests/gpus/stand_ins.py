@@ -117,7 +117,7 @@ def answer(
 @contextmanager
 def loop_process(folder: Path, argv: Sequence[str]) -> Iterator[subprocess.Popen[bytes]]:
     """A loop on the "node", as loop-tool makes it; it ends when its stdin does."""
-    sent = wire(Command(LOOP_TOOL, tuple(argv)))
+    sent = wire(Command(LOOP_TOOL, ("900", *argv)))
     with subprocess.Popen(
         ["sh", "-c", sent.line],
         stdin=subprocess.PIPE,

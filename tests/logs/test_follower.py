@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from eagletui.logs import follower as module
-from eagletui.logs.follower import Follower, Fresh, Part, Run, Step, Wait
+from eagletui.logs.follower import HOLE, Follower, Found, Fresh, Part, Run, Step, Told, Wait
 from eagletui.shell.script import MARK, Command, wire
 
 
@@ -46,9 +46,9 @@ def stream(command: Command, enough: Callable[[bytes], bool]) -> tuple[bytes, in
     return got.partition(MARK)[2], status if status is not None else 0
 
 
-def go(follower: Follower, *, size: int) -> tuple[list[Fresh | Part | Wait], list[Step]]:
+def go(follower: Follower, *, size: int) -> tuple[list[Found], list[Step]]:
     """Follow until so many bytes of the file came, or until it says to wait."""
-    out: list[Fresh | Part | Wait] = []
+    out: list[Found] = []
     steps: list[Step] = []
     while len(steps) < 8:
         run: Run = follower.next_run()
@@ -73,7 +73,7 @@ def _has(got: bytes, size: int) -> bool:
     return bool(newline) and len(data) >= size
 
 
-def data_of(out: list[Fresh | Part | Wait]) -> bytes:
+def data_of(out: list[Found]) -> bytes:
     return b"".join(one.data for one in out if isinstance(one, Part))
 
 
@@ -128,27 +128,200 @@ def test_a_cut_file_and_a_new_one_are_told(tmp_path: Path) -> None:
     follower = Follower(str(log))
     go(follower, size=8)
     log.write_bytes(b"new\n")  # the same inode, shorter
-    assert follower.changed(*_identity(log))
     follower.ended(None)
     out, _ = go(follower, size=0)
     assert out[-1] == Wait(0.0, None)
     out, _ = go(follower, size=4)
     assert out[0] == Fresh(f"{log} was cut; following it from its start")
     assert data_of(out) == b"new\n"
-    assert not follower.changed(*_identity(log))
+    assert (follower.looked("same", 4), follower.streaming) == ([], True)
     log.rename(tmp_path / "log.1")
     log.write_bytes(b"another file\n")
-    assert follower.changed(*_identity(log))
-    follower.ended(None)
-    go(follower, size=0)
+    follower.looked("other", 8)  # there is more to come of the old one
+    follower.looked("other", 8)
+    still = follower.streaming
+    follower.looked("other", 4)
+    assert (still, follower.streaming) == (True, False)
     out, _ = go(follower, size=13)
     assert out[0] == Fresh(f"{log} was replaced; following the new file")
     assert data_of(out) == b"another file\n"
 
 
-def _identity(path: Path) -> tuple[str, int, int]:
-    found = path.stat()
-    return str(found.st_dev), found.st_ino, found.st_size
+def test_a_file_that_was_cut_and_grew_again_during_a_break_is_known_by_its_bytes(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(b"one\ntwo\n")
+    follower = Follower(str(log))
+    go(follower, size=8)
+    follower.ended(None)
+    log.write_bytes(b"this is longer than what was there before\n")
+    out, _ = go(follower, size=0)
+    assert data_of(out) == b""
+    out, _ = go(follower, size=42)
+    assert out[0] == Fresh(f"{log} was cut; following it from its start")
+    assert data_of(out) == log.read_bytes()
+
+
+@pytest.mark.parametrize("appending", [True, False])
+def test_a_file_that_is_cut_under_its_reader(tmp_path: Path, appending: bool) -> None:
+    """By `: > log` or copytruncate. A writer that does not append leaves a hole, which is not waited through."""
+    log = tmp_path / "log"
+    size = 50_000_000
+    with log.open("ab" if appending else "wb") as writer:
+        writer.write(b"old\n")
+        writer.flush()
+        follower = Follower(str(log))
+        go(follower, size=4)
+        out: list[Found] = []
+        if not appending:
+            writer.seek(size)
+            follower.offset, follower._memory = size, b""
+
+        def cut_and_write(process: subprocess.Popen[bytes]) -> None:
+            time.sleep(0.4)
+            os.truncate(log, 0)
+            time.sleep(0.4)
+            writer.write(b"new\n")
+            writer.flush()
+
+        if appending:
+            out = follow_while(follower, cut_and_write)
+            assert not follower.streaming
+            assert data_of(out) == b""
+        else:
+            os.truncate(log, 0)
+            writer.write(b"new\n")
+            writer.flush()
+            follower._cut = True
+            follower._step = Step.MEASURE
+        while not data_of(out):
+            out = go(follower, size=4)[0]
+    assert data_of(out) == b"new\n"
+    fresh = out[0]
+    assert isinstance(fresh, Fresh)
+    assert fresh.text.startswith(f"{log} was cut; following it from its start")
+    assert ("behind a hole of 50\u00a0000\u00a0000 bytes" in fresh.text) is not appending
+
+
+def follow_while(follower: Follower, act: Callable[[subprocess.Popen[bytes]], None]) -> list[Found]:
+    """Stream while `act` runs in this thread, and for a second after it."""
+    sent = wire(follower.next_run(os.getpid()).command)
+    with subprocess.Popen(sent.line, shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        child.stdin.write(sent.stdin)
+        child.stdin.flush()
+        os.set_blocking(child.stdout.fileno(), False)
+        act(child)
+        time.sleep(0.5)
+        got = child.stdout.read() or b""
+        child.stdout.close()
+        child.wait(timeout=10)  # GNU tail ends when nobody reads it any more
+    return follower.took(got.partition(MARK)[2])
+
+
+def test_a_hole_that_comes_down_the_stream_is_asked_about() -> None:
+    follower = started(b"")
+    assert follower.took(b"\0" * HOLE) == [Wait(0.0, None)]
+    assert follower.next_run().step is Step.MEASURE
+    assert follower.finished(b"file 1 2 90000 0 80000 0\n", 0) == [Told("a hole of 80\u00a0000 NUL bytes was skipped")]
+    assert follower.offset == 80_000
+    follower.next_run()
+    assert follower.took(b"file 1 2 90000 0 80000 9\ndata") == [Part(b"data")]
+
+
+NOTICE = b"tail: 'standard input': file truncated\n"
+
+
+def started(data: bytes, size: int = 0) -> Follower:
+    """A follower of device 1, inode 2 that has read `data`."""
+    follower = Follower("/x.log")
+    follower.next_run()
+    follower.finished(b"file 1 2 %d 0 0 0\n" % size, 0)
+    follower.next_run()
+    follower.took(b"file 1 2 %d 0 0 9\n" % size + data)
+    return follower
+
+
+@pytest.mark.parametrize("cut", range(len(NOTICE) + 1))
+def test_tails_notice_is_no_byte_of_the_file(cut: int) -> None:
+    follower = started(b"one\n")
+    lead = b"x" * module.PACKET + b"t"
+    out = follower.took((lead + NOTICE)[: len(lead) + cut]) + follower.took((NOTICE + b"later\n")[cut:])
+    assert data_of(out) == lead
+    assert (follower.offset, follower.streaming) == (4 + len(lead), False)
+    assert follower.took(b"more of that stream") == []
+    follower.finished(b"file 1 2 3 0 0 0\n", 0)
+    assert follower.offset == 0
+
+
+def test_the_same_words_in_the_log_are_the_logs() -> None:
+    whole = b"one\n" + NOTICE + b"two\n"
+    follower = started(b"")
+    assert data_of(follower.took(whole)) == b"one\n"
+    follower.next_run()
+    assert follower.finished(b"file 1 2 %d 0 0 0\n" % len(whole), 0) == []
+    run = follower.next_run()
+    assert run.command.args[1] == "+1"  # with what is known of it
+    assert data_of(follower.took(b"file 1 2 %d 0 0 9\n" % len(whole) + whole)) == NOTICE + b"two\n"
+    assert follower.offset == len(whole)
+
+
+def test_tails_last_words_are_not_counted() -> None:
+    follower = started(b"one\n")
+    follower.took(b"tail: error reading 'standard input': Stale file handle\n")
+    follower.ended(1)
+    assert follower.offset == 4
+    assert follower.next_run().command.args[1] == "+1"
+
+
+def test_more_than_can_be_shown_is_left_out_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BEHIND", 1_000)
+    monkeypatch.setattr(module, "WHOLE", 100)
+    follower = started(b"one\n")
+    follower.ended(None)
+    follower.next_run()
+    assert follower.took(b"file 1 2 5000 0 0 9\none\n") == [Wait(0.0, None)]
+    follower.next_run()
+    assert follower.finished(b"file 1 2 5000 0 0 0\n", 0) == []
+    follower.next_run()
+    assert follower.took(b"file 1 2 5000 0 4900 9\ntail\n") == [Part(b"tail\n", 4_896)]
+
+
+def test_a_log_known_by_its_descriptor_is_followed_by_that_then_by_its_name(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as writer:
+        found = log.stat()
+        bound = (str(found.st_dev), found.st_ino)
+        follower = Follower(f"/proc/{os.getpid()}/fd/{writer.fileno()}", str(log), file=bound)
+        writer.write(b"one\n")
+        writer.flush()
+        log.rename(tmp_path / "log.1")
+        log.write_bytes(b"somebody else's\n")
+        out, _ = go(follower, size=4)
+        assert data_of(out) == b"one\n"
+        said = follower.looked("other", 4)
+        assert said == [Told(f"{log} is another file now; the file that was open is followed on")]
+        assert follower.looked("other", 4) == []
+        assert follower.streaming
+    follower.ended(None)  # its writer is gone, and the link broke
+    go(follower, size=0)
+    out, _ = go(follower, size=0)
+    assert out == [Wait(1.0, f"The log of this launch is gone: {log} is another file now.")]
+    (tmp_path / "log.1").rename(log)
+    with log.open("ab") as more:
+        more.write(b"two\n")
+    while not data_of(out):
+        out, _ = go(follower, size=4)
+    assert data_of(out) == b"two\n"
+
+
+def test_a_file_that_appears_later_is_told(tmp_path: Path) -> None:
+    log = tmp_path / "late"
+    follower = Follower(str(log))
+    go(follower, size=0)
+    log.write_bytes(b"here\n")
+    out, _ = go(follower, size=5)
+    assert out[0] == Fresh(f"{log} is there now; following it")
 
 
 def test_no_file_yet_is_tried_again_ever_more_slowly(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from eagletui.monitor import gpu_watch
-from eagletui.monitor.gpu_watch import EndMark, GpuWatch
+from eagletui.monitor.gpu_watch import GpuWatch
 from eagletui.nodes.local import LocalNode
 
 TOOL = """#!/bin/sh
@@ -90,12 +90,3 @@ async def test_a_loop_that_dies_is_begun_again(tmp_path: Path, monkeypatch: pyte
         while calls.read_text().count("-l 1") < 3 if calls.exists() else True:
             assert time.monotonic() < end
             await asyncio.sleep(0.05)
-
-
-@pytest.mark.parametrize("cut", range(1, 22))
-def test_the_end_mark_over_chunk_borders(cut: int) -> None:
-    text = b"0, x\n@eagletui ended 15@\n"
-    mark = EndMark()
-    assert mark.in_chunk(text[:cut]) is False or cut >= len(text) - 2
-    assert mark.in_chunk(text[cut:])
-    assert mark.status == 15

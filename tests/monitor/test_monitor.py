@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from eagletui.monitor import log_watch
+from eagletui.monitor import monitor as monitor_module
+from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.snapshot import Snapshot, Verdict
 from eagletui.nodes.local import LocalNode
@@ -163,7 +165,7 @@ async def test_no_alarm_flashes_on_the_way_to_ready(tmp_path: Path) -> None:
 
 
 async def test_a_rotated_log_is_followed_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_watch, "QUIET_S", 0.3)
+    monkeypatch.setattr(monitor_module, "LOOK_AT_LOG_S", 0.2)
     log = tmp_path / "own.log"
     log.write_text("first file\n")
     with running_engine(tmp_path, pace_s=30) as engine:
@@ -179,7 +181,8 @@ async def test_no_line_is_lost_when_the_watch_is_cancelled_in_a_chunk(tmp_path: 
     """The link breaks while a fast log is being read: what the follower counted has been read."""
     log = tmp_path / "fast.log"
     log.write_text("".join(f"line {n}\n" for n in range(200_000)))
-    node = LocalNode()
+    node, keeper = LocalNode(), Keeper()
+    keeper.began(os.getpid())
     await node.connect()
     with running_engine(tmp_path, pace_s=30) as engine:
         async with watching(engine.port) as monitor:
@@ -188,6 +191,7 @@ async def test_no_line_is_lost_when_the_watch_is_cancelled_in_a_chunk(tmp_path: 
         watch = log_watch.LogWatch(
             node,
             with_log(server, str(log)),
+            keeper=keeper,
             skew_s=0.0,
             on_batch=lambda *_: None,
             on_ready=lambda: None,

@@ -12,7 +12,6 @@ from eagletui.errors import ChannelError
 from eagletui.monitor.poller import Poller, open_poller
 from eagletui.nodes.local import LocalNode
 from tests.requires import require
-from tests.sshd import children_of
 
 
 async def test_a_shell_that_dies_in_a_request_is_told() -> None:
@@ -20,12 +19,12 @@ async def test_a_shell_that_dies_in_a_request_is_told() -> None:
     require("procfs")
     node = LocalNode()
     await node.connect()
-    before = set(children_of(os.getpid()))
     async with open_poller(node) as stream:
         poller = Poller(stream)
         reading = asyncio.create_task(poller.read_answers())
         assert os.getpid() in {row.pid for row in (await poller.family([os.getpid(), 2**22 + 1])).rows}
-        (shell,) = set(children_of(os.getpid())) - before
+        shell = await poller.shell()
+        assert shell is not None
         os.kill(shell, signal.SIGSTOP)
         asking = asyncio.create_task(poller.all())
         await asyncio.sleep(0.2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -78,10 +79,13 @@ async def test_every_script_under_every_login_shell(sshd_server: Sshd, shell: st
             "poll": await first(node, Command(POLL), b"5 family " + me.encode() + b"\n"),
             "follow": await first(node, Command(FOLLOW, (path, "+5"))),
             "read-range": await node.run(Command(SCRIPTS["read-range"], (path, "4", "11"))),
-            "launch-offset": await node.run(Command(SCRIPTS["launch-offset"], (path, "1000"))),
+            "launch-offset": await node.run(Command(SCRIPTS["launch-offset"], (path, "0", "1000"))),
+            "measure": await node.run(Command(SCRIPTS["measure"], (path,))),
             "run-tool": await node.run(Command(RUN_TOOL, ("5", "sh", "-c", "echo out; exit 7"))),
             "http-get": await node.run(Command(SCRIPTS["http-get"], ("127.0.0.1", "1", "/", "5"))),
-            "loop-tool": await first(node, Command(LOOP_TOOL, ("sh", "-c", "while echo up; do sleep 0.1; done"))),
+            "loop-tool": await first(
+                node, Command(LOOP_TOOL, ("900", "sh", "-c", "while echo up; do sleep 0.1; done"))
+            ),
         }
     assert done.keys() == SCRIPTS.keys()
     assert done["processes"].stdout.startswith(b"@sys\n")
@@ -90,7 +94,8 @@ async def test_every_script_under_every_login_shell(sshd_server: Sshd, shell: st
     assert done["details"].stdout.endswith(b"done\n")
     assert done["poll"].stdout.startswith(b"5 stat " + me.encode() + b" (")
     assert done["follow"].stdout.startswith(b"file ")
-    assert b" 4\n" in done["follow"].stdout
+    assert re.fullmatch(rb"file \d+ \d+ 26 \d+ 4 [1-9]\d*\n", done["follow"].stdout.splitlines(keepends=True)[0])
+    assert re.fullmatch(rb"file \d+ \d+ 26 \d+ 0 0\n", done["measure"].stdout)
     assert done["read-range"].stdout.partition(b"\n")[2] == b"server_args"
     assert done["launch-offset"].stdout == b"4\n"
     assert (done["run-tool"].stdout, done["run-tool"].exit_status) == (b"out\n", 7)
@@ -171,11 +176,11 @@ async def test_following_a_file_and_ending(node: SshNode, open_folder: Path) -> 
 async def test_every_remote_process_ends(sshd_server: Sshd, tmp_path: Path, way: str) -> None:
     mark = f"etui-{tmp_path.name}"
     async with connected(sshd_server) as node:
-        loop = Command(LOOP_TOOL, ("sh", "-c", "while sleep 0.2; do echo x; done", mark))
-        poll = Command(Script("poll", POLL.text), (mark,))
+        loop = Command(LOOP_TOOL, ("900", "sh", "-c", "while sleep 0.2; do echo x; done", mark))
+        poll = Command(POLL, ("900",))
         async with node.stream(loop) as stream, node.stream(poll) as poller:
             await poller.write(b"1 ping\n")
-            assert await poller.read() == b"1 done\n"
+            assert (await poller.read()).startswith(b"1 pid ")
             assert await stream.read() == b"x\n"
             assert processes_with(mark)
             if way == "node":
@@ -206,7 +211,7 @@ async def test_not_reading_stops_the_writer(node: SshNode, open_folder: Path) ->
 async def test_writing_waits_for_the_reader(node: SshNode, tmp_path: Path) -> None:
     mark = f"etui-{tmp_path.name}"
     deaf = Script("deaf", "echo up; while sleep 0.2; do echo; done\n")
-    async with node.stream(Command(LOOP_TOOL, ("sh", "-c", deaf.text, mark))) as stream:
+    async with node.stream(Command(LOOP_TOOL, ("900", "sh", "-c", deaf.text, mark))) as stream:
         assert await stream.read() == b"up\n"
     async with node.stream(Command(deaf)) as stream:
         assert await stream.read() == b"up\n"
@@ -233,7 +238,7 @@ async def test_a_cut_link_is_told(sshd_server: Sshd) -> None:
     before = set(sshd_server.connections())
     async with connected(sshd_server) as node, node.stream(Command(POLL)) as stream:
         await stream.write(b"1 ping\n")
-        assert await stream.read() == b"1 done\n"
+        assert (await stream.read()).startswith(b"1 pid ")
         running = asyncio.create_task(node.run(Command(Script("wait", "sleep 30\n"))))
         await asyncio.sleep(0.3)
         assert sshd_server.send_since(before, signal.SIGKILL)
@@ -255,7 +260,7 @@ async def test_a_frozen_link_is_noticed(sshd_server: Sshd, monkeypatch: pytest.M
     before = set(sshd_server.connections())
     async with connected(sshd_server) as node, node.stream(Command(POLL)) as stream:
         await stream.write(b"1 ping\n")
-        assert await stream.read() == b"1 done\n"
+        assert (await stream.read()).startswith(b"1 pid ")
         assert sshd_server.send_since(before, signal.SIGSTOP)
         try:
             async with asyncio.timeout(5):
@@ -288,7 +293,7 @@ async def test_max_sessions_is_told(sshd_users: dict[str, str], ssh_key: Path, t
     with start_sshd(tmp_path / "sshd", sshd_users, ssh_key, ("MaxSessions 1",)) as server:
         async with connected(server) as node, node.stream(Command(POLL)) as stream:
             await stream.write(b"1 ping\n")
-            assert await stream.read() == b"1 done\n"
+            assert (await stream.read()).startswith(b"1 pid ")
             with pytest.raises(ChannelError, match="MaxSessions") as caught:
                 await node.run(Command(ECHO))
             assert not caught.value.forbidden

@@ -13,6 +13,7 @@ from eagletui.shell.follow import (
     find_launch,
     follow_from,
     follow_last,
+    measure,
     parse_file_head,
     parse_launch_offset,
     read_range,
@@ -209,13 +210,13 @@ def test_requests_to_the_poller() -> None:
     assert (ask_ping(1), ask_family(2, [5, 6]), ask_all(3)) == (b"1 ping\n", b"2 family 5 6\n", b"3 all\n")
 
 
-HEAD = b"file 64768 99 1000 1700000000 250\n"
+HEAD = b"file 64768 99 1000 1700000000 250 4711\n"
 
 
 def test_the_first_line_of_a_followed_file() -> None:
-    head = FileHead("64768", 99, 1000, 1700000000.0, 250)
+    head = FileHead("64768", 99, 1000, 1700000000.0, 250, 4711)
     assert parse_file_head(HEAD + b"raw\nfile") == (head, b"raw\nfile")
-    assert parse_file_head(b"file - - 0 0 0\n") == (FileHead(None, None, 0, 0.0, 0), b"")
+    assert parse_file_head(b"file - - 0 0 0 0\n") == (FileHead(None, None, 0, 0.0, 0), b"")
     assert parse_file_head(HEAD[:-1]) == (None, HEAD[:-1])
     assert parse_file_head(b"file x\nraw") == (None, b"file x\nraw")
 
@@ -239,10 +240,12 @@ def test_a_stream_without_a_first_line_is_said_to_fail() -> None:
 
 
 def test_commands_of_followed_files() -> None:
-    assert follow_from("/a b", 0).args == ("/a b", "+1")
-    assert follow_last("-x", 4096).args == ("./-x", "-4096")
+    assert follow_from("/a b", 0).args == ("/a b", "+1", "0", "900")
+    assert follow_from("/a b", 7, 4711).args == ("/a b", "+8", "4711", "900")
+    assert follow_last("-x", 4096).args == ("./-x", "-4096", "0", "900")
     assert read_range("/a", 10, 20).args == ("/a", "10", "20")
-    assert find_launch("/a", -5).args == ("/a", "0")
+    assert find_launch("/a", 3, -5).args == ("/a", "3", "0")
+    assert measure("-x").args == ("./-x",)
 
 
 @pytest.mark.parametrize(("output", "offset"), [(b"123\n", 123), (b"", None), (b"x\n", None), (b"-1\n", None)])
@@ -252,7 +255,7 @@ def test_the_offset_of_the_last_launch(output: bytes, offset: int | None) -> Non
 
 _PIECES = st.sampled_from(
     [b"@sys\n", b"\0@stat\n", b"\0@uid\n", b"\0@argv\n", b"12 (", b") S 1 2", b"pid 1\n", b"fd 1 ", b"argv ",
-     b"listen tcp ", b"1 stat ", b"1 done\n", b"file 1 2 3 4 5\n", b"/proc/1/cmdline\0", b"user 1 "]
+     b"listen tcp ", b"1 stat ", b"1 done\n", b"file 1 2 3 4 5 6\n", b"1 file same 7\n", b"1 pid 8\n", b"/proc/1/cmdline\0", b"user 1 "]
 )  # fmt: skip
 
 

@@ -21,14 +21,15 @@ from eagletui.shell.follow import (
     find_launch,
     follow_from,
     follow_last,
+    measure,
     parse_file_head,
     parse_launch_offset,
     read_range,
 )
-from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_ping, start_poll
+from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_look, ask_ping, start_poll
 from eagletui.shell.processes import ask_processes, parse_processes
 from eagletui.shell.script import Command
-from eagletui.shell.scripts import DETAILS, FOLLOW, LAUNCH_OFFSET, LOOP_TOOL, READ_RANGE, RUN_TOOL, SCRIPTS
+from eagletui.shell.scripts import DETAILS, FOLLOW, LAUNCH_OFFSET, LOOP_TOOL, MEASURE, READ_RANGE, RUN_TOOL, SCRIPTS
 from tests.requires import require
 from tests.shell.sh import LOGIN_SHELLS, Reading, run, stream
 
@@ -171,7 +172,9 @@ def test_polling(shell: str, tmp_path: Path, victim: subprocess.Popen[bytes]) ->
             (answer,) = decoder.feed(wait_for(reader, lambda said: said.endswith(b" done\n")))
             return answer
 
-        assert ask(ask_ping(1)) == PollAnswer(1)
+        shell_pid = ask(ask_ping(1)).shell
+        assert shell_pid is not None
+        assert Path(f"/proc/{shell_pid}/cmdline").read_bytes().startswith(b"sh\0-c\0")
         alive = ask(ask_family(2, [victim.pid, 2**22 + 1]))
         assert [row.pid for row in alive.rows] == [victim.pid]
         assert alive.rows[0].state in {"S", "R"}
@@ -184,6 +187,31 @@ def test_polling(shell: str, tmp_path: Path, victim: subprocess.Popen[bytes]) ->
         hostile = ask(b"5 family $(touch executed) `touch executed` ; touch executed * ../..\n")
         assert hostile == PollAnswer(5)
     assert process.returncode == 0
+    assert not (tmp_path / "executed").exists()
+
+
+def test_looking_at_the_name_of_a_followed_file(shell: str, tmp_path: Path) -> None:
+    path = tmp_path / "x $(touch executed) \\ 'y' .log "
+    path.write_bytes(b"12345\n")
+    with stream(start_poll(), tmp_path, shell) as poll, stream(follow_from(str(path), 0), tmp_path, shell) as following:
+        head, _ = parse_file_head(wait_for(Reading(following), lambda said: said.count(b"\n") > 1))
+        assert head is not None
+        reader, decoder = Reading(poll), PollDecoder()
+
+        def look(pid: int) -> tuple[str | None, int | None]:
+            assert poll.stdin is not None
+            poll.stdin.write(ask_look(7, pid, str(path)) or b"")
+            poll.stdin.flush()
+            (answer,) = decoder.feed(wait_for(reader, lambda said: said.endswith(b" done\n")))
+            return answer.file, answer.read_to
+
+        assert look(head.pid) == ("same", 6)
+        path.rename(tmp_path / "aside")
+        assert look(head.pid) == ("missing", 6)
+        path.touch()
+        assert look(head.pid) == ("other", 6)
+        assert look(2**22 + 1) == ("gone", None)
+    assert ask_look(1, 1, "new\nline") is None
     assert not (tmp_path / "executed").exists()
 
 
@@ -239,12 +267,14 @@ def _below(pid: int) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("command", [follow_from, read_range, find_launch])
+@pytest.mark.parametrize(
+    ("command", "numbers"), [(follow_from, (1,)), (read_range, (0, 1)), (find_launch, (0, 1)), (measure, ())]
+)
 def test_files_that_cannot_be_followed_are_told_by_status(
-    command: Callable[..., Command], shell: str, tmp_path: Path
+    command: Callable[..., Command], numbers: tuple[int, ...], shell: str, tmp_path: Path
 ) -> None:
     def status(path: Path) -> int:
-        return run(command(str(path), *((0, 1) if command is read_range else (1,))), tmp_path, shell)[0]
+        return run(command(str(path), *numbers), tmp_path, shell)[0]
 
     assert status(tmp_path / "nothing") == NO_FILE
     assert status(tmp_path) == NOT_REGULAR
@@ -268,14 +298,14 @@ def test_finding_the_last_launch(shell: str, tmp_path: Path) -> None:
     path = tmp_path / "log"
     text = b"noise\nserver_args=one\n" + b"x" * 5000 + b"\n\x00[t] server_args=two\nmore\n"
     path.write_bytes(text)
-    whole = parse_launch_offset(run(find_launch(str(path), 1 << 20), tmp_path, shell)[1])
+    whole = parse_launch_offset(run(find_launch(str(path), 0, 1 << 20), tmp_path, shell)[1])
     if shell == "busybox":  # its grep tells no offsets, so nothing is found: the arguments are then read elsewhere
         assert whole is None
         return
     assert whole == text.rfind(b"server_args=two")
-    near = parse_launch_offset(run(find_launch(str(path), 100), tmp_path, shell)[1])
+    near = parse_launch_offset(run(find_launch(str(path), 0, 100), tmp_path, shell)[1])
     assert near == whole
-    assert parse_launch_offset(run(find_launch(str(path), 3), tmp_path, shell)[1]) is None
+    assert parse_launch_offset(run(find_launch(str(path), 0, 3), tmp_path, shell)[1]) is None
 
 
 @pytest.mark.parametrize("value", HOSTILE)
@@ -286,12 +316,14 @@ def test_hostile_numbers_and_paths_execute_nothing(value: str, tmp_path: Path) -
             Command(READ_RANGE, (value, value, value)),
             Command(READ_RANGE, ("log", value, "5")),
             Command(READ_RANGE, ("log", "0", value)),
-            Command(LAUNCH_OFFSET, ("log", value)),
+            Command(LAUNCH_OFFSET, ("log", value, "5")),
+            Command(LAUNCH_OFFSET, ("log", "0", value)),
+            Command(MEASURE, (value,)),
             Command(DETAILS, (value, "1")),
         ):
             run(command, tmp_path, shell)
             assert not (tmp_path / "executed").exists(), (shell, command)
-        for arguments in ((value, "+1"), ("log", value)):
+        for arguments in ((value, "+1"), ("log", value), ("log", "+1", value), ("log", "+1", "0", value)):
             with stream(Command(FOLLOW, arguments), tmp_path, shell):
                 pass
             assert not (tmp_path / "executed").exists(), (shell, arguments)
@@ -320,11 +352,59 @@ def test_a_tool_has_a_deadline_and_may_be_missing(shell: str, tmp_path: Path) ->
     assert not (tmp_path / "executed").exists()
 
 
-def test_a_looping_tool_goes_on_until_stdin_ends(shell: str, tmp_path: Path) -> None:
+def test_a_follower_ends_with_its_keeper(shell: str, tmp_path: Path) -> None:
+    """Though its stdin stays open and its log is silent: a client that vanished closes nothing."""
+    path = tmp_path / "log"
+    path.write_bytes(b"x\n")
+    keeper = subprocess.Popen(["sleep", "60"])
+    with stream(follow_from(str(path), 0, keeper.pid), tmp_path, shell) as process:
+        wait_for(Reading(process), lambda said: said.count(b"\n") > 1)
+        keeper.kill()
+        keeper.wait(10)
+        if shell == "busybox":
+            return  # its tail can watch nobody, so it ends with its stdin
+        process.wait(5)
+
+
+def test_streams_end_with_their_lease(shell: str, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"x\n")
+    commands = [
+        start_poll(1),
+        Command(FOLLOW, (str(path), "+1", "0", "1")),
+        Command(LOOP_TOOL, ("1", "sh", "-c", "while sleep 0.1; do echo tick; done")),
+    ]
+    for command in commands:
+        with stream(command, tmp_path, shell) as process:
+            assert process.stdout is not None
+            os.set_blocking(process.stdout.fileno(), True)
+            began = time.monotonic()
+            while process.stdout.read1():  # type: ignore[attr-defined]
+                assert time.monotonic() - began < 10
+
+
+def test_measuring_a_file_with_a_hole(shell: str, tmp_path: Path) -> None:
+    path = tmp_path / "x $(touch executed)"
+    for written, hole in (
+        (b"", 0),
+        (b"data", 0),
+        (b"\0\0data\0\0", 2),
+        (b"\0" * 70_000 + b"d", 70_000),
+        (b"\0" * 9, 9),
+    ):
+        path.write_bytes(written)
+        head, rest = parse_file_head(run(measure(str(path)), tmp_path, shell)[1])
+        assert head is not None
+        assert (head.size, head.start, head.inode, rest) == (len(written), hole, path.stat().st_ino, b"")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_looping_tool_goes_on_until_nobody_reads_it(shell: str, tmp_path: Path) -> None:
     code = "import time\nwhile True: print('tick', flush=True); time.sleep(0.05)"
-    with stream(Command(LOOP_TOOL, (sys.executable, "-c", code)), tmp_path, shell) as process:
+    with stream(Command(LOOP_TOOL, ("900", sys.executable, "-c", code)), tmp_path, shell) as process:
         wait_for(Reading(process), lambda said: said.count(b"tick") >= 3)
-    assert process.returncode == 0
+        assert process.stdout is not None
+        process.stdout.close()  # as sshd does when its client is gone
 
 
 def test_no_script_sends_a_signal_or_assembles_text() -> None:
