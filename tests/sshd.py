@@ -144,10 +144,11 @@ def ssh_users(public_key: str) -> Iterator[dict[str, str]]:
         yield users
     finally:
         for name in users.values():
-            _end_user(name)
+            end_user(name)
 
 
-def _end_user(name: str) -> None:
+def end_user(name: str) -> None:
+    """Remove a user with all that runs as it and its home."""
     uid = pwd.getpwnam(name).pw_uid
     for status in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
