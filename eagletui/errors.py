@@ -46,11 +46,19 @@ class ConnectError(NodeError):
 
 
 class AuthError(NodeError):
-    """The node accepted no login."""
+    """The node accepted no login. `needs_person`: it might have, had a person been asked for a passphrase, a password or a code."""
+
+    def __init__(self, message: str, *, needs_person: bool = False) -> None:
+        super().__init__(message)
+        self.needs_person = needs_person
 
 
 class HostKeyError(NodeError):
-    """The host key is unknown, changed or revoked."""
+    """The host key is unknown, changed or revoked. `needs_person`: it is unknown, and a person may say yes to it."""
+
+    def __init__(self, message: str, *, needs_person: bool = False) -> None:
+        super().__init__(message)
+        self.needs_person = needs_person
 
 
 class ChannelError(NodeError):

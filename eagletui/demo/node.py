@@ -51,7 +51,9 @@ class DemoNode:
         """See base.Node."""
         return self._node.latency_ms if self._node is not None else None
 
-    async def connect(self) -> None:
+    asked_person = False
+
+    async def connect(self, *, may_ask: bool = True) -> None:  # noqa: ARG002 - its login asks nothing
         """See base.Node. Raises ConnectError."""
         async with self._lock:
             if self._node is None or self._node.is_lost:

@@ -88,10 +88,15 @@ class Sessions:
         """See base.Node."""
         return self._node.latency_ms
 
-    async def connect(self) -> None:
+    @property
+    def asked_person(self) -> bool:
+        """See base.Node."""
+        return self._node.asked_person
+
+    async def connect(self, *, may_ask: bool = True) -> None:
         """See base.Node. What was learned is forgotten: sshd may have another configuration by now."""
         self.limit = None
-        await self._node.connect()
+        await self._node.connect(may_ask=may_ask)
 
     async def ping(self) -> float:
         """See base.Node."""

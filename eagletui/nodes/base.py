@@ -50,8 +50,18 @@ class Node(Protocol):
     def latency_ms(self) -> float | None:
         """The link's latest round trip, None where it was not measured (`local`: 0.0 is not measured either)."""
 
-    async def connect(self) -> None:
-        """Open the link. Raises NodeError."""
+    @property
+    def asked_person(self) -> bool:
+        """Whether the latest login needed a person's answer: a passphrase, a password, a one-time code.
+
+        A question about an unknown host key does not count: it is asked only once.
+        """
+
+    async def connect(self, *, may_ask: bool = True) -> None:
+        """Open the link. Raises NodeError.
+
+        Without `may_ask` nobody is asked anything: a login that would need it raises AuthError or HostKeyError with `needs_person`.
+        """
 
     async def ping(self) -> float:
         """Measure one round trip in milliseconds and keep it in latency_ms. Raises LinkLostError."""

@@ -175,12 +175,13 @@ class LocalNode:
 
     name = "local"
     latency_ms: float | None = None
+    asked_person = False
 
     def __init__(self) -> None:
         self._open: set[LocalPipes] = set()
         self._transports: list[httpx.AsyncBaseTransport] = []
 
-    async def connect(self) -> None:
+    async def connect(self, *, may_ask: bool = True) -> None:
         """There is nothing to connect to."""
 
     async def ping(self) -> float:

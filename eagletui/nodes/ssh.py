@@ -114,6 +114,7 @@ class SshNode:
     def __init__(self, name: str, *, config_file: Path | None = None) -> None:
         self.name = name
         self.latency_ms: float | None = None
+        self.asked_person = False
         self._target = parse_target(name)
         self._config_file = config_file
         self._given: tuple[socket.socket, HostSettings, Trust] | None = None
@@ -153,8 +154,8 @@ class SshNode:
             return LinkLostError(f"the link to {self.name} is lost: {why.reason}")
         return LinkLostError(f"the link to {self.name} is lost" + (f": {why}" if why is not None and str(why) else ""))
 
-    async def connect(self) -> None:
-        """Open the link, anew if it was lost. Nothing happens while there is one. Raises NodeError."""
+    async def connect(self, *, may_ask: bool = True) -> None:  # noqa: ARG002 - nobody is asked yet
+        """See base.Node: anew if the link was lost; nothing happens while there is one."""
         async with self._lock:
             if not self.is_lost:
                 return
