@@ -180,7 +180,9 @@ def start_sshd(
         *(f"HostKey {p}" for p in host_keys.values()),
         f"PidFile {folder}/sshd.pid", "UsePAM no",
         "PasswordAuthentication no", "KbdInteractiveAuthentication no", "StrictModes no", "PrintMotd no", "LogLevel VERBOSE",
-        "UseDNS no", "MaxStartups 100", "PermitRootLogin no",
+        "UseDNS no", "PermitRootLogin no",
+        # Unlike the others' its last value wins, at least in OpenSSH 9.2.
+        *(() if any(o.startswith("MaxStartups") for o in options) else ("MaxStartups 100",)),
     ]  # fmt: skip
     conf.write_text("\n".join(lines) + "\n")
     known, config = folder / "known_hosts", folder / "ssh_config"
