@@ -145,6 +145,9 @@ def launch_offset(world: World, args: Sequence[bytes], now: float) -> Answer:  #
     if answer.status or file is None:
         return answer
     found = file.rfind(b"server_args=", int(limit))
+    if found is None:
+        at = file.read(int(begin), 4 << 20).rfind(b"server_args=")
+        found = None if at < 0 else int(begin) + at
     return Answer(b"" if found is None or found < int(begin) else b"%d\n" % found)
 
 

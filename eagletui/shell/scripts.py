@@ -26,7 +26,8 @@ follow PATH FROM KEEPER LEASE   (follow.py)  follows a file by descriptor: FROM 
     exit 3: no such file, 4: not readable, 5: not a regular file (the sentence on stderr); 2: a number that is none
 read-range PATH OFFSET LENGTH   (follow.py)  the same first line (PID 0), then at most LENGTH bytes from the 0-based OFFSET
 measure PATH                    (follow.py)  the same first line; START: how many NUL bytes the file begins with (a hole left by cutting it under its writer)
-launch-offset PATH BEGIN LIMIT  (follow.py)  OFFSET\n of the last "server_args=" in the last LIMIT bytes of the file, not before BEGIN (absolute, 0-based)
+launch-offset PATH BEGIN LIMIT  (follow.py)  OFFSET\n of the last "server_args=" (SGLang) or "vLLM API server version" in the last LIMIT bytes of the
+    file, else in its first 4 MiB, not before BEGIN (absolute, 0-based)
 run-tool SECONDS ARGV...        a read-only program with a deadline: its stdout, stderr and exit status; 127 not found, 124 ended by the deadline
 loop-tool LEASE ARGV...         a read-only program that prints for ever (`nvidia-smi -l 1`): it ends when nobody reads it any more, or after its lease
 http-get HOST PORT PATH SECONDS (fetch.py)  one GET by curl or GNU wget on the node: no proxy, no rc file, no redirect followed
@@ -217,7 +218,13 @@ LAUNCH_OFFSET = Script(
     + r"""
 if [ "$size" -gt "$second" ]; then base=$((size - second)); else base=0; fi
 if [ "$first" -gt "$base" ]; then base=$first; fi
-at=$(tail -c +$((base + 1)) <&3 2>/dev/null | grep -abo 'server_args=' 2>/dev/null | tail -n 1)
+# A hole of NULs would be one line of gigabytes to grep, which holds a line whole; bars end with CR only.
+last() { tr '\000\r' '\n\n' 2>/dev/null | grep -abo -e 'server_args=' -e 'vLLM API server version' 2>/dev/null | tail -n 1; }
+at=$(tail -c +$((base + 1)) <&3 2>/dev/null | last)
+if [ -z "$at" ] && [ "$base" -gt "$first" ]; then
+base=$first
+at=$(tail -c +$((base + 1)) /proc/self/fd/3 2>/dev/null | head -c 4194304 | last)
+fi
 at=${at%%:*}
 [ -n "$at" ] && printf '%s\n' "$((base + at))"
 exit 0

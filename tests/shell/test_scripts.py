@@ -303,9 +303,14 @@ def test_finding_the_last_launch(shell: str, tmp_path: Path) -> None:
         assert whole is None
         return
     assert whole == text.rfind(b"server_args=two")
+    path.write_bytes(text + b"\0" * 300_000_000)
+    assert parse_launch_offset(run(find_launch(str(path), 0, 1 << 30), tmp_path, shell)[1]) == whole
+    path.write_bytes(b"vLLM API server version 1\n" + b"x\n" * 3000)
+    assert parse_launch_offset(run(find_launch(str(path), 0, 1000), tmp_path, shell)[1]) == 0
+    assert parse_launch_offset(run(find_launch(str(path), 5, 1000), tmp_path, shell)[1]) is None
+    path.write_bytes(text)
     near = parse_launch_offset(run(find_launch(str(path), 0, 100), tmp_path, shell)[1])
     assert near == whole
-    assert parse_launch_offset(run(find_launch(str(path), 0, 3), tmp_path, shell)[1]) is None
 
 
 @pytest.mark.parametrize("value", HOSTILE)
