@@ -122,6 +122,7 @@ class SshNode:
         self._slots = asyncio.Semaphore(SESSIONS)
         self._conns: list[asyncssh.SSHClientConnection] = []
         self._client: _Client | None = None
+        self._hops: list[tuple[str, _Client]] = []
         self._proxies: list[Proxy] = []
         self._transports: list[httpx.AsyncBaseTransport] = []
 
@@ -148,7 +149,10 @@ class SshNode:
         return not self._conns or self._client is None or self._client.lost is not None or self._conns[-1].is_closed()
 
     def lost(self, exc: Exception | None = None) -> LinkLostError:
-        """The error for a link that broke."""
+        """The error for a link that broke. Where a jump host's connection did, that is told: nothing behind it can live."""
+        for hop, client in self._hops[:-1]:
+            if client.lost is not None:
+                return LinkLostError(f"the link to {self.name} is lost: the connection to its jump host {hop} broke")
         why = exc or (self._client.lost if self._client is not None else None)
         if isinstance(why, asyncssh.DisconnectError):
             return LinkLostError(f"the link to {self.name} is lost: {why.reason}")
@@ -208,6 +212,7 @@ class SshNode:
                 client = _Client(trust, keyring, deadline)
                 self._conns.append(await _handshake(settings, client, sock, tunnel))
                 self._client = client
+                self._hops.append((settings.name, client))
         except TimeoutError:
             raise self._timed_out(settings, client, tunnel is not None) from None
         except _HOP_ERRORS as exc:
@@ -228,7 +233,7 @@ class SshNode:
         )
 
     async def _close_link(self) -> None:
-        conns, self._conns = self._conns, []
+        conns, self._conns, self._hops = self._conns, [], []
         for conn in reversed(conns):
             conn.close()
         for conn in reversed(conns):
@@ -405,7 +410,10 @@ def _refusal(
     elif isinstance(exc, asyncssh.KeyExchangeFailed):
         text = f"{where} and this program share no algorithm: {why}"
     elif isinstance(exc, asyncssh.ConnectionLost | ConnectionError):
-        text = f"{where} closed the connection before the login. Is it an SSH server? Try `ssh -v {settings.name}`"
+        text = (
+            f"{where} closed the connection before the login. Its sshd may have too many logins under way (MaxStartups), "
+            f"or it is no SSH server. Try `ssh -v {settings.name}`"
+        )
     else:
         text = f"cannot connect to {where}: {why}"
     return ConnectError(text)

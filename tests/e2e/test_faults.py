@@ -7,23 +7,28 @@ import json
 import os
 import pwd
 import signal
+import socket
+import subprocess
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from eagletui.errors import ChannelError
+from eagletui.monitor import poller
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.nodes.channels import SshPipes
 from eagletui.nodes.ssh import SshNode
 from eagletui.servers.model import State
+from tests.blackhole import proxied
 from tests.cli.command import run
 from tests.engine import engine_of_user
 from tests.gpus.stand_ins import DATA, build
 from tests.requires import require
+from tests.shell.sh import applets
 from tests.sshd import Sshd, children_of, start_sshd
 
 
@@ -52,9 +57,11 @@ def needs() -> None:
 
 
 @asynccontextmanager
-async def watching(sshd: Sshd, port: int | None, node: SshNode | None = None) -> AsyncIterator[NodeMonitor]:
+async def watching(
+    sshd: Sshd, port: int | None, node: SshNode | None = None, *, log: Path | None = None
+) -> AsyncIterator[NodeMonitor]:
     node = node or SshNode(sshd.target("bash"), config_file=sshd.config)
-    monitor = NodeMonitor(node, port=port)
+    monitor = NodeMonitor(node, port=port, log_path=None if log is None else str(log))
     task = asyncio.create_task(monitor.run())
     try:
         yield monitor
@@ -159,3 +166,324 @@ def test_status_with_few_sessions(
     server = json.loads(done.stdout)["servers"][0]
     assert (server["port"], server["log"]) == (port, str(log))
     assert server["health"]["status"] in (200, 503)
+
+
+# The link
+
+
+async def test_too_many_logins_under_way(sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+    """MaxStartups: sshd drops the connection before its banner. It is told, and tried again."""
+    with start_sshd(open_folder, sshd_users, ssh_key, ("MaxStartups 1",)) as sshd:
+        end = time.monotonic() + 10
+        while sshd.connections():  # whoever asked whether it listens
+            assert time.monotonic() < end
+            await asyncio.sleep(0.05)
+        async with watching(sshd, None) as monitor:
+            await until(monitor, lambda s: s.discovered)
+            sshd.send_since(set(), signal.SIGKILL)
+            with socket.create_connection(("127.0.0.1", sshd.port), timeout=10) as busy:
+                busy.recv(100)  # its banner: it has the only place from now on
+                down = await until(monitor, lambda s: "MaxStartups" in (s.link.error or ""))
+                assert "before the login" in (down.link.error or "")
+            await until(monitor, lambda s: s.link.state == "up", 60)
+
+
+async def test_sshd_restarted(sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+    with (
+        start_sshd(open_folder, sshd_users, ssh_key) as sshd,
+        engine_of_user(sshd.user("bash"), home_of(sshd)) as (port, _),
+    ):
+        async with watching(sshd, port) as monitor:
+            await until(monitor, ready, 60)
+            sshd.restart()
+            down = await until(monitor, lambda s: s.link.state != "up")
+            assert down.verdict.state is State.OFFLINE
+            assert down.log.store.end > 5  # what was read stays
+            await until(monitor, lambda s: s.link.state == "up" and ready(s), 60)
+
+
+async def test_the_listener_alone_is_restarted(sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+    """As by `systemctl restart ssh`: what is connected stays."""
+    with start_sshd(open_folder, sshd_users, ssh_key) as sshd:
+        async with watching(sshd, None) as monitor:
+            before = await until(monitor, lambda s: s.discovered)
+            connections = sshd.connections()
+            try:
+                sshd.process.kill()
+                sshd.process.wait(10)
+                await until(monitor, lambda s: len(s.link.latencies) >= len(before.link.latencies) + 2)
+                assert monitor.snapshot().link.state == "up"
+            finally:
+                for pid in connections:
+                    os.kill(pid, signal.SIGKILL)
+
+
+async def test_sshd_away_for_a_while(sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+    with start_sshd(open_folder, sshd_users, ssh_key) as sshd:
+        async with watching(sshd, None) as monitor:
+            await until(monitor, lambda s: s.discovered)
+            sshd.process.kill()
+            sshd.send_since(set(), signal.SIGKILL)
+            down = await until(monitor, lambda s: "refused" in (s.link.error or ""))
+            assert str(sshd.port) in (down.link.error or "")
+            sshd.restart()
+            await until(monitor, lambda s: s.link.state == "up", 60)
+
+
+async def test_the_host_was_rebooted(sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+    """Behind the same name stands a machine with another boot id and other processes. The port answers still: that is another server's business."""
+    boot_id = open_folder / "boot_id"
+    boot_id.write_text("00000000-1111-2222-3333-444444444444\n")
+    other = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
+    prefix = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", other, str(boot_id))
+    with (
+        start_sshd(open_folder / "old", sshd_users, ssh_key) as old,
+        start_sshd(open_folder / "new", sshd_users, ssh_key, prefix=prefix) as new,
+        engine_of_user(old.user("bash"), home_of(old)) as (port, _),
+        proxied(old.port) as proxy,
+    ):
+        config = config_of(open_folder, ssh_key, (proxy.port, old), (proxy.port, new))
+        node = SshNode(f"{old.user('bash')}@127.0.0.1:{proxy.port}", config_file=config)
+        async with watching(old, port, node) as monitor:
+            await until(monitor, ready, 60)
+            proxy.upstream = new.port
+            proxy.drop()
+            here = os.getpid()
+            await until(
+                monitor, lambda s: s.link.state == "up" and here not in {p.pid for p in s.inventory.processes}, 60
+            )
+            seen = await until(monitor, lambda s: s.verdict.state in (State.CRASHED, State.ABSENT))
+            assert not seen.family_alive
+            assert seen.inventory.servers == ()
+            await asyncio.sleep(1.5)
+            assert monitor.snapshot().verdict.state in (State.CRASHED, State.ABSENT)
+
+
+def config_of(folder: Path, key: Path, *known: tuple[int, Sshd], lines: tuple[str, ...] = ()) -> Path:
+    """An ssh configuration that knows these servers' host keys at these ports."""
+    names = folder / "known"
+    names.write_text(
+        "".join(
+            f"[127.0.0.1]:{port} {' '.join(Path(f'{key}.pub').read_text().split()[:2])}\n"
+            for port, sshd in known
+            for key in sshd.host_keys.values()
+        )
+    )
+    config = folder / "config"
+    settings = (
+        f"UserKnownHostsFile {names}",
+        "GlobalKnownHostsFile /dev/null",
+        f"IdentityFile {key}",
+        "IdentityAgent none",
+        "IdentitiesOnly yes",
+    )
+    config.write_text("\n".join((*lines, "Host *", *(f"  {line}" for line in settings))) + "\n")
+    return config
+
+
+async def test_a_jump_host_is_lost(sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+    with (
+        start_sshd(open_folder / "jump", sshd_users, ssh_key) as jump,
+        start_sshd(open_folder / "inner", sshd_users, ssh_key) as inner,
+    ):
+        user = inner.user("bash")
+        lines = (
+            "Host inner",
+            f"  HostName 127.0.0.1\n  Port {inner.port}\n  User {user}",
+            "  ProxyJump bastion",
+            "Host bastion",
+            f"  HostName 127.0.0.1\n  Port {jump.port}\n  User {user}",
+        )
+        config = config_of(open_folder, ssh_key, (jump.port, jump), (inner.port, inner), lines=lines)
+        async with watching(inner, None, SshNode("inner", config_file=config)) as monitor:
+            await until(monitor, lambda s: s.discovered and s.link.latency_ms)
+            files, children = open_files(), children_of(os.getpid())
+            began = time.monotonic()
+            jump.send_since(set(), signal.SIGKILL)
+            down = await until(monitor, lambda s: s.link.state != "up", 10)
+            assert time.monotonic() - began < 5
+            assert "bastion" in (down.link.error or "")
+            await until(monitor, lambda s: s.link.state == "up" and s.link.at != down.link.at, 60)
+            await until(monitor, lambda _: len(jump.connections()) == len(inner.connections()) == 1)
+            await until(monitor, lambda _: open_files() <= files + 1)
+            assert children_of(os.getpid()) == children
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def test_the_pollers_shell_is_frozen(sshd_server: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(poller, "ANSWER_TIMEOUT_S", 2.0)
+    uid = pwd.getpwnam(sshd_server.user("bash")).pw_uid
+
+    def shells() -> list[int]:
+        return [
+            int(path.parent.name)
+            for path in Path("/proc").glob("[0-9]*/cmdline")
+            if read(path).endswith(b"\0poll\0") and path.parent.stat().st_uid == uid
+        ]
+
+    async with watching(sshd_server, None) as monitor:
+        await until(monitor, lambda s: s.discovered)
+        frozen = shells()
+        assert frozen
+        try:
+            for pid in frozen:
+                os.kill(pid, signal.SIGSTOP)
+            down = await until(monitor, lambda s: s.link.state != "up", 10)
+            assert "the node's shell did not answer for 2 s" in (down.link.error or "")
+            await until(monitor, lambda s: s.link.state == "up" and set(shells()) - set(frozen), 30)
+        finally:
+            for pid in frozen:
+                os.kill(pid, signal.SIGCONT)
+        await until(monitor, lambda _: not set(shells()) & set(frozen), 10)
+
+
+# Disks
+
+
+@contextmanager
+def small_disk(folder: Path, size: str, user: str) -> Iterator[Path]:
+    """A file system of its own in a folder that anybody may write."""
+    folder.mkdir(exist_ok=True)
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"size={size},mode=777,uid={user}", "tests", str(folder)],
+        capture_output=True, timeout=20, check=False,
+    )  # fmt: skip
+    if mounted.returncode:
+        pytest.skip("needs to be allowed to mount")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True, timeout=20)
+
+
+def fill(folder: Path) -> Path:
+    """A file that takes all the room there is."""
+    path = folder / "filler"
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while True:
+            file.write(b"x" * 4096)
+    with pytest.raises(OSError, match="No space"):
+        (folder / "one more").write_text("x")
+    (folder / "one more").unlink(missing_ok=True)
+    return path
+
+
+async def test_the_logs_disk_is_full(sshd_server: Sshd, open_folder: Path) -> None:
+    """The log stops growing, which is seen, and is followed on when there is room again."""
+    user = sshd_server.user("bash")
+    with (
+        small_disk(open_folder / "disk", "64k", user) as disk,
+        engine_of_user(user, home_of(sshd_server), pace_s=60) as (port, _),
+    ):
+        log = disk / "own.log"
+        log.write_text("the first line\n")
+        async with watching(sshd_server, port, log=log) as monitor:
+            await until(monitor, lambda s: "the first line" in texts(s) and s.log.following)
+            filler = fill(disk)
+            with log.open("ab", buffering=0) as file, suppress(OSError):
+                while file.write(b"a line that may find no room\n"):
+                    pass
+            full = monitor.snapshot()
+            assert full.log.error is None
+            filler.unlink()
+            with log.open("a") as file:
+                file.write("\nroom again\n")
+            snapshot = await until(monitor, lambda s: "room again" in texts(s))
+            assert texts(snapshot).count("room again") == 1
+            assert snapshot.link.state == "up"
+
+
+@pytest.mark.parametrize("shell", ["bash", "dash", "fish", "tcsh"])
+def test_a_full_home(shell: str, tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+    """Nothing of ours writes on the node."""
+    require(shell)
+    user = sshd_users[shell]
+    keys = open_folder / "keys"
+    keys.write_text(Path(f"{ssh_key}.pub").read_text())
+    place = open_folder / "place"
+    place.mkdir(mode=0o755)
+    with (
+        start_sshd(open_folder / "sshd", sshd_users, ssh_key, (f"AuthorizedKeysFile {keys}",)) as sshd,
+        engine_of_user(user, place) as (port, log),
+        small_disk(home_of(sshd, shell), "16k", user) as home,
+    ):
+        fill(home)
+        done = run(tmp_path, "status", sshd.target(shell), "-F", str(sshd.config), "--json", "--port", str(port))
+    assert done.returncode in (0, 10), done.stderr
+    server = json.loads(done.stdout)["servers"][0]
+    assert (server["port"], server["log"]) == (port, str(log))
+
+
+async def test_a_full_disk_here(sshd_server: Sshd, open_folder: Path) -> None:
+    """The host key cannot be stored: the connection goes on all the same."""
+    with small_disk(open_folder / "disk", "16k", "root") as disk:
+        fill(disk)
+        config = sshd_server.write_config(
+            "full", "Host *", f"  UserKnownHostsFile {disk}/known_hosts", "  StrictHostKeyChecking accept-new"
+        )
+        node = SshNode(sshd_server.target("bash"), config_file=config)
+        async with watching(sshd_server, None, node) as monitor:
+            await until(monitor, lambda s: s.discovered)
+
+
+# Shells
+
+
+async def test_an_rc_file_that_takes_five_seconds(sshd_server: Sshd) -> None:
+    rc = home_of(sshd_server) / ".bashrc"
+    kept = rc.read_text()
+    rc.write_text("echo slow; sleep 5\n")
+    try:
+        with engine_of_user(sshd_server.user("bash"), home_of(sshd_server)) as (port, _):
+            async with watching(sshd_server, port) as monitor:
+                snapshot = await until(monitor, lambda s: s.family_alive == 4, 60)
+                assert snapshot.link.state == "up"
+    finally:
+        rc.write_text(kept)
+
+
+@pytest.mark.parametrize("program", ["/bin/false", "/usr/sbin/nologin"])
+async def test_no_login_shell(program: str, tmp_path: Path, sshd_server: Sshd) -> None:
+    require("dash")
+    user = sshd_server.user("dash")
+    kept = pwd.getpwnam(user).pw_shell
+    subprocess.run(["usermod", "-s", program, user], check=True, timeout=20)
+    try:
+        done = run(tmp_path, "status", sshd_server.target("dash"), "-F", str(sshd_server.config), "--json")
+        assert done.returncode == 20
+        assert "Traceback" not in done.stderr
+        told = json.loads(done.stdout)["link"]["error"]
+        assert "login shell" in told
+        assert "exit status 1" in told
+        node = SshNode(sshd_server.target("dash"), config_file=sshd_server.config)
+        async with watching(sshd_server, None, node) as monitor:
+            snapshot = await until(monitor, lambda s: note_of(s, "login shell"))
+            assert snapshot.link.state == "up"
+    finally:
+        subprocess.run(["usermod", "-s", kept, user], check=True, timeout=20)
+
+
+async def test_a_node_that_has_busybox_only(sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+    """Neither setsid nor GNU's timeout, tail and grep, nor curl, nor nvidia-smi."""
+    busybox = require("busybox")
+    programs = open_folder / "bin"
+    programs.mkdir()
+    for name in applets(busybox):
+        if name != "setsid":
+            (programs / name).symlink_to(busybox)
+    with (
+        start_sshd(open_folder / "sshd", sshd_users, ssh_key, (f"SetEnv PATH={programs}",)) as sshd,
+        engine_of_user(sshd.user("bash"), home_of(sshd)) as (port, _),
+    ):
+        async with watching(sshd, port) as monitor:
+            snapshot = await until(monitor, lambda s: ready(s) and s.throughput.source == "log", 60)
+            lines = snapshot.log.store.end
+            await until(monitor, lambda s: s.log.store.end > lines)
+            snapshot = await until(monitor, lambda s: s.gpus.report.error)
+            assert snapshot.gpus.report.error is not None
+            assert snapshot.gpus.report.error.code == "no-tool"
+            os.kill(rank_of(port), signal.SIGKILL)
+            await until(monitor, lambda s: s.verdict.state is State.CRASHED, 15)
