@@ -136,7 +136,7 @@ class SshNode:
         node = cls(name)
         node._given = (
             sock,
-            HostSettings(name=name, host=name, user=user, public_key_login=False),
+            HostSettings(name=name, host=name, user=user, login_methods=()),
             PinnedKey(name, host_key),
         )
         return node
@@ -437,8 +437,15 @@ _TEXT_OPTIONS = (
     "ProxyCommand",
     "HostKeyAlgorithms",
     "ConnectTimeout",
+    "PreferredAuthentications",
 )
-_YES_NO_OPTIONS = ("IdentitiesOnly", "Compression", "PubkeyAuthentication")
+_YES_NO_OPTIONS = (
+    "IdentitiesOnly",
+    "Compression",
+    "PubkeyAuthentication",
+    "KbdInteractiveAuthentication",
+    "PasswordAuthentication",
+)
 
 
 def settings_without_ssh(target: Target, config_file: Path | None) -> HostSettings:

@@ -24,6 +24,16 @@ from eagletui.nodes.target import Target
 READ_SECONDS = 10.0
 """`ssh -G` takes milliseconds; a `Match exec` in the configuration may take a while."""
 
+LOGIN_METHODS = ("publickey", "keyboard-interactive", "password")
+"""Ways of login that eagletui knows, in the order of OpenSSH's own default. There is no GSSAPI and no host-based one."""
+_SWITCHES = {
+    "publickey": "pubkeyauthentication",
+    "keyboard-interactive": "kbdinteractiveauthentication",
+    "password": "passwordauthentication",
+}
+PASSWORD_PROMPTS = 3
+"""OpenSSH's default of NumberOfPasswordPrompts."""
+
 _FAMILIES = {"inet": socket.AF_INET, "inet6": socket.AF_INET6}
 
 
@@ -36,7 +46,8 @@ class HostSettings:
     `agent` is the socket of the ssh-agent or None. `connect_timeout` is in seconds, None where it is not set.
     `algorithms` are host key
     algorithms, best first, empty where the library decides. `proxy_jump` lists hops, nearest first. `proxy_command`
-    is ready for a shell.
+    is ready for a shell. `strict`: an unknown host key is refused without a question. `login_methods` are those to try,
+    in order; `batch`: nobody is to be asked; `password_prompts` is how often a person may try.
     """
 
     name: str
@@ -57,8 +68,16 @@ class HostSettings:
     connect_timeout: float | None = None
     family: int = socket.AF_UNSPEC
     algorithms: tuple[str, ...] = ()
-    public_key_login: bool = True
+    strict: bool = False
+    login_methods: tuple[str, ...] = LOGIN_METHODS
+    batch: bool = False
+    password_prompts: int = PASSWORD_PROMPTS
     compression: bool = False
+
+    @property
+    def public_key_login(self) -> bool:
+        """Whether keys are offered."""
+        return "publickey" in self.login_methods
 
     @property
     def address(self) -> str:
@@ -148,13 +167,17 @@ def parse_ssh_g(target: Target, text: str) -> HostSettings:
         connect_timeout=float(timeout) if timeout.isdigit() and int(timeout) > 0 else None,
         family=_FAMILIES.get(one("addressfamily"), socket.AF_UNSPEC),
         algorithms=tuple(a for a in one("hostkeyalgorithms").split(",") if a),
-        public_key_login=_public_key(one("pubkeyauthentication", "true"), one("preferredauthentications")),
+        strict=one("stricthostkeychecking") in {"yes", "true"},
+        login_methods=_login_methods({m: one(s) for m, s in _SWITCHES.items()}, one("preferredauthentications")),
+        batch=one("batchmode") in {"yes", "true"},
+        password_prompts=int(prompts) if (prompts := one("numberofpasswordprompts")).isdigit() else PASSWORD_PROMPTS,
         compression=one("compression") == "yes",
     )
 
 
-def _public_key(enabled: str, preferred: str) -> bool:
-    return enabled not in {"no", "false"} and (not preferred or "publickey" in preferred.split(","))
+def _login_methods(switches: dict[str, str], preferred: str) -> tuple[str, ...]:
+    wanted = preferred.split(",") if preferred else LOGIN_METHODS
+    return tuple(m for m in dict.fromkeys(wanted) if m in switches and switches[m] not in {"no", "false"})
 
 
 def local_user() -> str:
