@@ -31,12 +31,14 @@ LIMIT_S = 30.0
 
 
 class Proxy:
-    """Stands on `port` for a server on `upstream` of 127.0.0.1. `accepted` counts the connections that were made."""
+    """Stands on `port` for a server on `upstream` of 127.0.0.1. `accepted` counts the connections that were made, `carried` the
+    bytes that were forwarded, both ways."""
 
     def __init__(self, upstream: int) -> None:
         self.upstream = upstream
         self.port = 0
         self.accepted = 0
+        self.carried = 0
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="tests-proxy", daemon=True)
         self._server: asyncio.Server | None = None
@@ -170,6 +172,7 @@ class Proxy:
                 if not chunk:
                     sink.write_eof()
                     return
+                self.carried += len(chunk)
                 sink.write(chunk)
                 await sink.drain()
 

@@ -33,9 +33,9 @@ WHOLE = 4 * 1024 * 1024
 """Bytes read at most of what was written before we came."""
 LAUNCH_HEAD = 1024 * 1024
 """Bytes read from where the launch began, when that is before the tail."""
-LAUNCH_SEARCH = 1024 * 1024 * 1024
-"""Bytes of the log that are searched, on the node, for the launch's begin: a second or two of grep. A log begins with its first
-launch, so the file's begin is searched, too."""
+LAUNCH_SEARCH = 256 * 1024 * 1024
+"""Bytes at the end of the log that are searched, on the node, for the launch's begin: half a second of grep. A log begins with
+its first launch, so the file's begin is searched, too."""
 BEHIND = 256 * 1024 * 1024
 """Bytes fetched at most after a break; when more was written meanwhile, only the end of it is."""
 MEMORY = 256
