@@ -51,10 +51,11 @@ __all__ = [
 ]
 
 Argv = tuple[str, ...]
-CALL_TIMEOUT_S: Final = 10
+CALL_TIMEOUT_S: Final = 8
 """Seconds that one call may take.
 
-Without persistence mode the driver is loaded anew for each call, which takes about 3 s.
+Without persistence mode the driver is loaded anew for each call, which takes about 3 s. And whoever asked may be gone:
+with the second that a kill needs, nothing of ours is there after 10 s.
 """
 _CSV: Final = "--format=csv,noheader,nounits"
 _APPS_FIELDS: Final = "--query-compute-apps=gpu_uuid,pid,used_gpu_memory,process_name"

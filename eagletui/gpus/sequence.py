@@ -84,15 +84,17 @@ def survey(dialect: Dialect = Dialect.NEW) -> Generator[Argv, Reply, GpuReport]:
     return done.report
 
 
-def full_survey(dialect: Dialect = Dialect.NEW) -> Generator[Argv, Reply, Surveyed]:
-    """As survey(), and returns also what loop_argv needs."""
+def full_survey(dialect: Dialect = Dialect.NEW, *, processes: bool = True) -> Generator[Argv, Reply, Surveyed]:
+    """As survey(), and returns also what loop_argv needs. Without `processes` only the rows are asked: of a node where
+    the call for the process table hangs.
+    """
     answer, dialect = yield from _query(dialect)
     only: tuple[int, ...] | None = None
     if answer.unopened and not answer.report.gpus:
         answer, only = yield from _query_healthy(answer, dialect)
     report = answer.report
     timed_out = report.error is not None and report.error.code == "timeout"
-    if report.gpus and not timed_out:
+    if processes and report.gpus and not timed_out:
         report = yield from _join(report, only)
     return Surveyed(report, dialect, only, answer.unopened)
 

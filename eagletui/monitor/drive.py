@@ -40,9 +40,9 @@ async def ask_tool(node: Node, argv: tuple[str, ...], deadline_s: float) -> Repl
     return Outcome(done.exit_status, done.stdout, done.stderr)
 
 
-async def survey_gpus(node: Node) -> Surveyed:
-    """One whole answer about the GPUs. Raises NodeError."""
-    steps = full_survey()
+async def survey_gpus(node: Node, *, processes: bool = True) -> Surveyed:
+    """One whole answer about the GPUs; without `processes` their rows alone. Raises NodeError."""
+    steps = full_survey(processes=processes)
     argv = next(steps)
     while True:
         reply = await ask_tool(node, argv, CALL_TIMEOUT_S)

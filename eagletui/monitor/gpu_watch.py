@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from eagletui.errors import ChannelError
 from eagletui.gpus.model import GpuError, GpuProcess, GpuReport, MigInstance
 from eagletui.gpus.nvidia_smi import CALL_TIMEOUT_S, assemble, compute_apps_argv, read_compute_apps, timeout_report
 from eagletui.gpus.sequence import Ended, Surveyed
-from eagletui.monitor.drive import ask_tool, survey_gpus
+from eagletui.gpus.smi_messages import was_ended
+from eagletui.monitor.drive import GRACE_S, ask_tool, survey_gpus
 from eagletui.monitor.snapshot import GpuView
 from eagletui.nodes.base import Node
 from eagletui.shell.script import Command
@@ -21,7 +24,7 @@ APPS_EVERY_S = 5.0
 RETRY_S = 60.0
 """After a message instead of rows: drivers get loaded and tools installed, but not every second."""
 SILENT_S = 15.0
-"""The loop answers each second; a call itself has 10 s, so after this it hangs."""
+"""The loop answers each second, and its first answer may take as long as any call: after this it hangs."""
 HISTORY = 60
 """Points of utilisation kept for each GPU: the last minute."""
 _HOPELESS = frozenset({"timeout"})
@@ -41,6 +44,10 @@ class GpuWatch:
         self._ask_apps = asyncio.Event()
         self._hung = False
         """Over reconnects too: the call that hangs is still there on the node."""
+        self._apps_hung: GpuError | None = None
+        """The same for the process table alone: its sentence."""
+        self._busy_until = 0.0
+        """A call that was under way when the link broke is on the node until then."""
 
     def processes_changed(self) -> None:
         """Ask for the process table now: a server came, went or changed."""
@@ -49,14 +56,16 @@ class GpuWatch:
     async def run(self) -> None:
         """Watch until cancelled, or until nvidia-smi hangs (then the view says so and no further call is made). Raises NodeError."""
         while not self._hung:
-            surveyed = await survey_gpus(self._node)
+            await asyncio.sleep(self._busy_until - time.monotonic())
+            with self._calling():
+                surveyed = await survey_gpus(self._node, processes=self._apps_hung is None)
             report = surveyed.report
             self._processes = tuple(p for gpu in report.gpus for p in gpu.processes)
             self._mig = {gpu.uuid: gpu.mig for gpu in report.gpus if gpu.uuid and gpu.mig}
-            self._publish(report)
             if report.error is not None and report.error.code in _HOPELESS:
-                self._hung = True
-                return
+                self._hung = not report.gpus
+                self._apps_hung = report.error
+            self._publish(report)
             if report.gpus:
                 began = time.monotonic()
                 if not await self._follow(surveyed):
@@ -73,6 +82,15 @@ class GpuWatch:
         finally:
             apps.cancel()
             await asyncio.gather(apps, return_exceptions=True)
+
+    @contextlib.contextmanager
+    def _calling(self) -> Iterator[None]:
+        """Around a call, so that one that goes on without us is not joined by a second one of its kind."""
+        try:
+            yield
+        except BaseException:
+            self._busy_until = time.monotonic() + CALL_TIMEOUT_S + GRACE_S
+            raise
 
     async def _loop(self, surveyed: Surveyed) -> bool:
         argv, parser = surveyed.loop()
@@ -92,21 +110,23 @@ class GpuWatch:
                     return True
 
     async def _watch_apps(self, only: tuple[int, ...] | None) -> None:
-        while True:
+        while self._apps_hung is None:
             self._ask_apps.clear()
             try:
                 async with asyncio.timeout(APPS_EVERY_S):
                     await self._ask_apps.wait()
             except TimeoutError:
                 pass
-            reply = await ask_tool(self._node, compute_apps_argv(only), CALL_TIMEOUT_S)
-            if isinstance(reply, Ended) or reply[0] in (124, 137):
-                self._fail(
-                    GpuError(
-                        "timeout",
-                        f"nvidia-smi did not tell the processes within {CALL_TIMEOUT_S} s; it is not asked again",
-                    )
+            try:
+                with self._calling():
+                    reply = await ask_tool(self._node, compute_apps_argv(only), CALL_TIMEOUT_S)
+            except ChannelError:
+                continue  # no session was free: it is asked the next time
+            if isinstance(reply, Ended) or was_ended(reply[0], silent=not (reply[1] or reply[2])):
+                self._apps_hung = GpuError(
+                    "timeout", f"nvidia-smi did not tell the processes within {CALL_TIMEOUT_S} s; it is not asked again"
                 )
+                self._fail(self._apps_hung)
                 return
             exit_status, stdout, stderr = reply
             answer = read_compute_apps(stdout, stderr, exit_status)
@@ -116,6 +136,7 @@ class GpuWatch:
                 self._on_change()
 
     def _publish(self, report: GpuReport) -> None:
+        report = replace(report, error=report.error or self._apps_hung)
         for gpu in report.gpus:
             self._history.setdefault(gpu.index, deque(maxlen=HISTORY)).append(gpu.util_pct)
         history = tuple((index, tuple(points)) for index, points in sorted(self._history.items()))
