@@ -21,7 +21,8 @@ class NodeProcess(NamedTuple):
     line: str
 
     def __str__(self) -> str:
-        shown = self.line if len(self.line) < 120 else f"{self.line[:40]} … {self.line[-60:]}"
+        line = " ".join(self.line.split())
+        shown = line if len(line) < 120 else f"{line[:40]} … {line[-60:]}"
         return f"{self.pid} (of {self.ppid}) {shown}"
 
 

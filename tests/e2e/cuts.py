@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import random
+import re
 import signal
 import time
 from collections import Counter
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from tests.blackhole import Proxy
 from tests.e2e.following import Client
-from tests.node_processes import NodeProcess, processes_of
+from tests.node_processes import processes_of, told
 from tests.sshd import Sshd, children_of
 
 HEALS_S = 30.0
@@ -74,17 +75,24 @@ class Cutter:
         assert len(self._client.entries("L")) > links, f"a black hole was not noticed in {self._dead_s} s"
         self._proxy.abandon()
 
-    def _ours(self, word: str) -> list[NodeProcess]:
-        return [one for one in processes_of(self._user, without=(self._engine,)) if word in one.line]
+    def _kill_ours(self, pattern: str) -> None:
+        """The processes of ours on the node whose command line this is; they are there once the client is back."""
+        until = time.monotonic() + HEALS_S
+        while True:
+            ours = processes_of(self._user, without=(self._engine,))
+            if pids := [one.pid for one in ours if re.search(pattern, one.line, re.DOTALL)]:
+                return end_all(pids)
+            assert time.monotonic() < until, f"no {pattern!r} in {told(ours)}"
+            time.sleep(0.02)
 
     def _tail_killed(self) -> None:
-        end_all([one.pid for one in self._ours("tail ")])
-
-    def _follow_shell_killed(self) -> None:
-        end_all([one.pid for one in self._ours(" follow")])
+        self._kill_ours(r"^tail ")
 
     def _poll_shell_killed(self) -> None:
-        end_all([one.pid for one in self._ours(" poll")])
+        self._kill_ours(r"^sh .* poll$")
+
+    def _poll_timeout_killed(self) -> None:
+        self._kill_ours(r"^timeout .* poll$")
 
     def _nap(self) -> None:
         self._sleep(random.uniform(0.3, 1.5))
@@ -106,8 +114,8 @@ KINDS: dict[str, Callable[[Cutter], None]] = {
     "connection closed": Cutter._closed,
     "black hole": Cutter._black_hole,
     "tail on the node killed": Cutter._tail_killed,
-    "follow shell on the node killed": Cutter._follow_shell_killed,
     "poll shell on the node killed": Cutter._poll_shell_killed,
+    "timeout of the poll shell killed": Cutter._poll_timeout_killed,
     "client stopped": Cutter._nap,
     "client stopped longer than the lease": Cutter._longer_than_the_lease,
 }
