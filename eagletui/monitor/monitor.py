@@ -254,7 +254,7 @@ class NodeMonitor:
                 finally:
                     self._keeper.ended()
                     reading.cancel()
-                    await asyncio.wait((reading,))
+                    await asyncio.gather(reading, return_exceptions=True)  # whoever waited for an answer was told why
 
     async def _tick(self, poller: Poller, reading: asyncio.Task[None]) -> None:
         """Until the poller's lease is to be renewed."""

@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AbstractAsyncContextManager
 
-from eagletui.errors import ChannelError, LinkLostError
+from eagletui.errors import ChannelError, LinkLostError, NodeError
 from eagletui.nodes.base import Node, Stream
 from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_look, ask_ping, start_poll
 
 ANSWER_TIMEOUT_S = 15.0
 """As long as the link's keepalive waits: after that the node's shell is taken for frozen."""
+FIRST_ANSWER_S = 30.0
+"""For the first answer: before it, rc files may take their time, and a login shell that never runs us is told with its own sentence."""
+REASON_S = 1.0
+"""Between a request that nobody takes and the stream's end, which says why."""
 
 _Request = Callable[[int], bytes]
 
@@ -24,20 +28,28 @@ class Poller:
         self._decoder = PollDecoder()
         self._seq = 0
         self._waiting: dict[int, asyncio.Future[PollAnswer]] = {}
+        self._answers = False
+        self._ended: NodeError | None = None
 
     async def read_answers(self) -> None:
         """Run beside the requests until the stream ends. Raises ChannelError then, LinkLostError when the link broke, or ShellError."""
+        why: NodeError = ChannelError("the poller on the node ended")
         try:
             while chunk := await self._stream.read():
+                self._answers = True
                 for answer in self._decoder.feed(chunk):
                     waiter = self._waiting.pop(answer.seq, None)
                     if waiter is not None and not waiter.done():
                         waiter.set_result(answer)
-            raise ChannelError("the poller on the node ended")
+            raise why
+        except NodeError as error:
+            why = error
+            raise
         finally:
+            self._ended = why
             for waiter in self._waiting.values():
                 if not waiter.done():  # not cancelled: a cancellation would end the asking task without a word
-                    waiter.set_exception(ChannelError("the poller on the node ended"))
+                    waiter.set_exception(why)
 
     async def family(self, pids: Iterable[int]) -> PollAnswer:
         """Which of these live. Raises LinkLostError."""
@@ -58,18 +70,27 @@ class Poller:
         return await self._ask(lambda seq: ask_look(seq, pid, path) or b"")
 
     async def _ask(self, request: _Request) -> PollAnswer:
+        if self._ended is not None:
+            raise self._ended
         self._seq += 1
         seq = self._seq
         waiter: asyncio.Future[PollAnswer] = asyncio.get_running_loop().create_future()
         self._waiting[seq] = waiter
+        seconds = ANSWER_TIMEOUT_S if self._answers else FIRST_ANSWER_S
         try:
-            await self._stream.write(request(seq))
-            async with asyncio.timeout(ANSWER_TIMEOUT_S):
+            async with asyncio.timeout(seconds):
+                try:
+                    await self._stream.write(request(seq))
+                except LinkLostError:
+                    await asyncio.wait((waiter,), timeout=REASON_S)
+                    if not waiter.done():
+                        raise
                 return await waiter
         except TimeoutError:
-            raise LinkLostError(f"the node's shell did not answer for {ANSWER_TIMEOUT_S:.0f} s") from None
+            raise LinkLostError(f"the node's shell did not answer for {seconds:.0f} s") from None
         finally:
             self._waiting.pop(seq, None)
+            waiter.cancel()
 
 
 def open_poller(node: Node) -> AbstractAsyncContextManager[Stream]:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 WAIT_S = 45.0
 """For a session: longer than any command that ends may take."""
-LINGER_S = 0.5
+LINGER_S = 1.5
 """sshd counts a session for a moment after its command has ended: a refusal so soon says nothing about its limit."""
 LINGER_ALONE_S = 3.0
 """As long when no other session of ours is open: then a refusal is a failure, and the node may be slow."""
-RETRY_S = 0.2
+RETRY_S = 0.3
 POLL_EVERY_S = 2.0
 """Each is a login shell with its rc files. A death is seen in twice that."""
 LOG_EVERY_S = 1.0

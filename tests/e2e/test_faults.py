@@ -20,6 +20,7 @@ from eagletui.errors import ChannelError
 from eagletui.monitor import poller
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.snapshot import Snapshot
+from eagletui.nodes import session
 from eagletui.nodes.channels import SshPipes
 from eagletui.nodes.ssh import SshNode
 from eagletui.servers.model import State
@@ -120,9 +121,12 @@ async def test_few_sessions(sessions: int, sshd_users: dict[str, str], ssh_key: 
             snapshot = await until(monitor, lambda s: note_of(s, "the GPUs are asked every 5 s"), 60)
             note = note_of(snapshot, "the GPUs are asked every 5 s")
             assert "Raise MaxSessions in its sshd_config" in note
-            assert ("one session at a time" in note) == (sessions == 1)
-            assert ("processes are looked at every 2 s" in note) == (sessions == 1)
-            assert ("the log is read every 1 s" in note) == (sessions < 3)
+            # On a slow machine a session that is just ending may be taken for one that there is not.
+            known = next(
+                n for n in range(1, sessions + 1) if ("one session at" if n == 1 else f"{n} sessions at") in note
+            )
+            assert ("processes are looked at every 2 s" in note) == (known == 1)
+            assert ("the log is read every 1 s" in note) == (known < 3)
             refused, lines = node.refused, snapshot.log.store.end
             asked = snapshot.gpus.at or 0.0
             await until(monitor, lambda s: s.log.store.end >= lines + 5 and (s.gpus.at or 0) > asked)
@@ -222,8 +226,10 @@ async def test_sshd_away_for_a_while(sshd_users: dict[str, str], ssh_key: Path, 
     with start_sshd(open_folder, sshd_users, ssh_key) as sshd:
         async with watching(sshd, None) as monitor:
             await until(monitor, lambda s: s.discovered)
+            connections = sshd.connections()
             sshd.process.kill()
-            sshd.send_since(set(), signal.SIGKILL)
+            for pid in connections:
+                os.kill(pid, signal.SIGKILL)
             down = await until(monitor, lambda s: "refused" in (s.link.error or ""))
             assert str(sshd.port) in (down.link.error or "")
             sshd.restart()
@@ -445,6 +451,24 @@ async def test_an_rc_file_that_takes_five_seconds(sshd_server: Sshd) -> None:
         rc.write_text(kept)
 
 
+async def test_an_rc_file_that_never_ends(sshd_server: Sshd, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The link is not taken for lost."""
+    monkeypatch.setattr(session, "START_SECONDS", 3.0)
+    monkeypatch.setattr(poller, "ANSWER_TIMEOUT_S", 1.0)
+    rc = home_of(sshd_server) / ".bashrc"
+    kept = rc.read_text()
+    rc.write_text("echo waiting; sleep 3600\n")
+    try:
+        async with watching(sshd_server, None) as monitor:
+            snapshot = await until(monitor, lambda s: note_of(s, "processes: the login shell"))
+            assert "did not begin our script in 3 s; it said: waiting" in note_of(
+                snapshot, "processes: the login shell"
+            )
+            assert snapshot.link.state == "up"
+    finally:
+        rc.write_text(kept)
+
+
 @pytest.mark.parametrize("program", ["/bin/false", "/usr/sbin/nologin"])
 async def test_no_login_shell(program: str, tmp_path: Path, sshd_server: Sshd) -> None:
     require("dash")
@@ -460,7 +484,7 @@ async def test_no_login_shell(program: str, tmp_path: Path, sshd_server: Sshd) -
         assert "exit status 1" in told
         node = SshNode(sshd_server.target("dash"), config_file=sshd_server.config)
         async with watching(sshd_server, None, node) as monitor:
-            snapshot = await until(monitor, lambda s: note_of(s, "login shell"))
+            snapshot = await until(monitor, lambda s: note_of(s, "processes: the login shell"))
             assert snapshot.link.state == "up"
     finally:
         subprocess.run(["usermod", "-s", kept, user], check=True, timeout=20)
