@@ -7,6 +7,7 @@ EagletuiError               exit 2 unless said otherwise
     ├── UnknownHostError    the name does not resolve
     ├── ConnectError        refused, no route, timed out, jump host failed
     ├── AuthError           the node did not accept any login
+    │   └── LoginCancelledError  the person stopped it (exit 130)
     ├── HostKeyError        unknown, changed or revoked host key
     ├── ChannelError        the node refused one more session, or forwarding (`forbidden` tells)
     ├── LinkLostError       the connection broke while in use
@@ -51,6 +52,12 @@ class AuthError(NodeError):
     def __init__(self, message: str, *, needs_person: bool = False) -> None:
         super().__init__(message)
         self.needs_person = needs_person
+
+
+class LoginCancelledError(AuthError):
+    """The person who was asked stopped the login (ctrl+c)."""
+
+    exit_status = 130
 
 
 class HostKeyError(NodeError):

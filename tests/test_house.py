@@ -100,7 +100,11 @@ def test_pure_rooms_import_nothing_heavy(room: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("library", "owners"), [("asyncssh", {"nodes/ssh.py", "demo/server.py"}), ("plotext", {"ui/widgets/chart.py"})]
+    ("library", "owners"),
+    [
+        ("asyncssh", {"nodes/ssh.py", "nodes/ssh_login.py", "nodes/ssh_refusal.py", "demo/server.py"}),
+        ("plotext", {"ui/widgets/chart.py"}),
+    ],
 )
 def test_libraries_with_few_owners(library: str, owners: set[str]) -> None:
     importers = {

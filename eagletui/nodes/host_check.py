@@ -24,6 +24,7 @@ from eagletui.nodes.known_hosts import (
     new_line,
     order_algorithms,
 )
+from eagletui.nodes.prompter import Field, Prompter, Question, clean_line
 from eagletui.nodes.ssh_config import HostSettings
 
 _SALT_BYTES = 20
@@ -44,6 +45,11 @@ class Trust(Protocol):
 
     def confirmed(self) -> None:
         """The host has proved that it owns the key that was judged last."""
+
+    async def reconsider(self, prompter: Prompter, login: str) -> bool:
+        """Whether to connect again after a refusal of the key, since it may be judged otherwise then; a person may be
+        asked. `login` names it for the question. Raises HostKeyError, LoginCancelledError.
+        """
 
 
 @dataclass(slots=True)
@@ -72,35 +78,59 @@ class PinnedKey:
     def confirmed(self) -> None:
         """Nothing to store."""
 
+    async def reconsider(self, prompter: Prompter, login: str) -> bool:  # noqa: ARG002 - see Trust
+        """Never: there is one right key."""
+        return False
+
 
 @dataclass(slots=True)
 class FileTrust:
-    """What the user's and the system's known_hosts files say. `config_file` only words the advice."""
+    """What the user's and the system's known_hosts files say, and the person where they say nothing. `config_file` only
+    words the advice.
+
+    The key exchange cannot wait for a person. So an unknown key is refused there and remembered; after the person said
+    yes the connection is made again, and then exactly that key is accepted, and stored once the host has proved it.
+    """
 
     settings: HostSettings
     config_file: Path | None = None
     known: KnownKeys = field(init=False)
     _new: bytes | None = field(init=False, default=None)
+    _unknown: bytes | None = field(init=False, default=None)
+    _agreed: bytes | None = field(init=False, default=None)
+    _certificate_refused: str = field(init=False, default="")
+    _may_be_certified: bool = field(init=False, default=True)
 
     def __post_init__(self) -> None:
+        self._look_up()
+
+    def _look_up(self) -> None:
         s = self.settings
         self.known = lookup(_read_all((*s.user_known_hosts, *s.global_known_hosts)), s.host, s.port, s.alias)
 
     def algorithms(self, supported: Sequence[str]) -> Sequence[str]:
         """See Trust: what the configuration allows, types on file first."""
         allowed = [a for a in self.settings.algorithms if a in supported] or supported
-        return order_algorithms(allowed, self.known)
+        if self._agreed is not None:
+            # The key that was agreed on and no other: the host may have several.
+            return order_algorithms(allowed, self.known.with_key(self._agreed), certificates=False)
+        return order_algorithms(allowed, self.known, certificates=self._may_be_certified)
 
     def judge(self, blob: bytes) -> HostKeyError | None:
         """See Trust."""
         found = self.known.judge(blob)
-        self._new = None
+        self._new = self._unknown = None
         match found.verdict, found.entry:
             case Verdict.KNOWN, _:
                 return None
-            case Verdict.UNKNOWN, _ if self.settings.accept_new:
+            case Verdict.UNKNOWN, _ if self.settings.accept_new or blob == self._agreed:
                 self._new = blob
                 return None
+            case Verdict.UNKNOWN, _ if self._agreed is not None:
+                return HostKeyError(
+                    f"{self._where} now shows {_show(blob)}, not {_show(self._agreed)} that was agreed on: "
+                    "do not connect, ask who runs it"
+                )
             case Verdict.REVOKED, entry if entry is not None:
                 return HostKeyError(
                     f"the host key of {self._where} is revoked by {entry.place} ({_show(blob)}): "
@@ -114,20 +144,68 @@ class FileTrust:
                     "installed anew. If its administrator confirms the new fingerprint, "
                     f"remove the old key with: ssh-keygen -f {entry.file} -R '{name}'"
                 )
+        self._unknown = blob
         return HostKeyError(
-            f"the host key of {self._where} is not known: {_show(blob)}. "
-            f"Run `{self._ssh()}` once, compare the fingerprint and say yes; that stores it"
+            f"the host key of {self._where} is not known: {_show(blob)}{self._certificate_refused}. "
+            f"Run `{self._ssh()}` once, compare the fingerprint and say yes; that stores it",
+            needs_person=not self._never_asked,
         )
+
+    @property
+    def _never_asked(self) -> bool:
+        return self.settings.strict or self.settings.batch
+
+    async def reconsider(self, prompter: Prompter, login: str) -> bool:
+        """See Trust. As ssh does, a certificate that is not trusted leaves the plain key to be judged."""
+        if self._certificate_refused and self._may_be_certified:
+            self._may_be_certified = False
+            return True
+        blob = self._unknown
+        if blob is None or self._agreed is not None or self._never_asked or not prompter.can_ask:
+            return False
+        if not await self._agrees(prompter, login, blob):
+            return False
+        # The files may have been written while the person looked at the fingerprint.
+        self._look_up()
+        self._agreed = blob
+        return True
+
+    async def _agrees(self, prompter: Prompter, login: str, blob: bytes) -> bool:
+        """Asked until the answer is one. A fingerprint is pasted to have it compared."""
+        told: tuple[str, ...] = (
+            f"The host key of {self._where} is not known{self._certificate_refused}. It shows:",
+            _show(blob),
+            "Compare it with what the machine's administrator says, or with `ssh-keygen -lf` on the machine itself.",
+        )
+        while True:
+            answers = await prompter.ask(
+                Question(login, (Field("Connect and store it? yes, no, or the fingerprint", secret=False),), told=told)
+            )
+            answer = answers[0].strip() if answers else "no"
+            if answer.lower() == "yes" or answer == fingerprint(blob):
+                return True
+            if answer.lower() == "no":
+                return False
+            if answer.startswith("SHA256:"):
+                raise HostKeyError(
+                    f"the host key of {self._where} is {_show(blob)}, not {clean_line(answer)}: "
+                    "do not connect, ask who runs it"
+                )
+            told = ("Please type yes, no, or the fingerprint.",)
 
     def judge_authority(self, blob: bytes) -> HostKeyError | None:
         """See Trust."""
         found = self.known.judge_authority(blob)
         if found.verdict is Verdict.KNOWN:
+            # What may still be wrong with the certificate itself (its time, its names) is found after this.
+            self._certificate_refused = ", and its host certificate is not good for this name and time"
             return None
         if found.entry is not None:
+            self._certificate_refused = ""
             return HostKeyError(
                 f"the authority of the host certificate of {self._where} is revoked by {found.entry.place}"
             )
+        self._certificate_refused = ", and its host certificate is signed by an authority that is not known"
         return HostKeyError(
             f"the host certificate of {self._where} is signed by an authority that is not known: {_show(blob)}. "
             f"Run `{self._ssh()}` once, or add an @cert-authority line to known_hosts"
@@ -149,8 +227,7 @@ class FileTrust:
 
     @property
     def _where(self) -> str:
-        s = self.settings
-        return s.address if s.name == s.host else f"{s.name} ({s.address})"
+        return self.settings.called
 
     def _ssh(self) -> str:
         s = self.settings

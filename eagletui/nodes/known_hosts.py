@@ -77,6 +77,10 @@ class KnownKeys:
         """Whether a certificate authority is trusted for this host."""
         return any(e.marker == "cert-authority" for e in self.entries + self.portless)
 
+    def with_key(self, blob: bytes) -> KnownKeys:
+        """The same, as if the host's key `blob` were on file before all others."""
+        return KnownKeys((Entry("", 0, "", key_type(blob), blob), *self.entries), self.portless)
+
     def judge(self, blob: bytes) -> Judgement:
         """Whether a plain host key is the one on file. Any other plain key on file means CHANGED, of whatever type
         (as hostfile.c does).
@@ -213,14 +217,14 @@ def new_line(name: str, blob: bytes, salt: bytes | None = None) -> str:
     return f"{name} {key_type(blob)} {base64.b64encode(blob).decode()}\n"
 
 
-def order_algorithms(allowed: Sequence[str], known: KnownKeys) -> tuple[str, ...]:
+def order_algorithms(allowed: Sequence[str], known: KnownKeys, *, certificates: bool = True) -> tuple[str, ...]:
     """The host key algorithms to offer, best first: those whose key is on file come first, so that the host shows
     that key and not another.
 
     Certificates are offered (first) only where an authority is trusted; otherwise a host that has one would be
-    refused for it.
+    refused for it. None are offered without `certificates`.
     """
     plain = [a for a in allowed if not a.endswith(_CERTIFICATE)]
-    certificates = [a for a in allowed if a.endswith(_CERTIFICATE)] if known.has_authority else []
+    certified = [a for a in allowed if a.endswith(_CERTIFICATE)] if certificates and known.has_authority else []
     wanted = {a for t in known.key_types for a in (_RSA_ALGORITHMS if t == "ssh-rsa" else (t,))}
-    return (*certificates, *(a for a in plain if a in wanted), *(a for a in plain if a not in wanted))
+    return (*certified, *(a for a in plain if a in wanted), *(a for a in plain if a not in wanted))

@@ -1,9 +1,8 @@
-"""A machine over SSH, by asyncssh: the only client that imports it. One connection carries everything; no terminal,
-no agent, no port here.
+"""A machine over SSH, by asyncssh. One connection carries everything; no terminal, no agent, no port here.
 
 asyncssh is given every option (`config=None` keeps it from reading ~/.ssh/config): the settings are what `ssh -G`
 says. Where no `ssh` is installed, its own reader of ssh_config gives the same settings. Keys are offered one at a
-time, so that a refusal can name them.
+time, so that a refusal can name them. Login and refusals are in ssh_login.py and ssh_refusal.py.
 """
 
 from __future__ import annotations
@@ -13,22 +12,24 @@ import contextlib
 import logging
 import socket
 import time
-from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import asyncssh
-from asyncssh import public_key
 
-from eagletui.errors import AuthError, ChannelError, ConnectError, HostKeyError, LinkLostError, NodeError
+from eagletui.errors import ChannelError, ConnectError, HostKeyError, LinkLostError
+from eagletui.nodes.asking import Asking, login_words
 from eagletui.nodes.base import Completed, Stream
 from eagletui.nodes.channels import CLOSE_SECONDS, SshLink, SshPipes
 from eagletui.nodes.dial import CONNECT_SECONDS, Proxy, dial_proxy, dial_tcp
 from eagletui.nodes.host_check import FileTrust, PinnedKey, Trust
 from eagletui.nodes.keyring import Keyring
+from eagletui.nodes.prompter import Nobody, Prompter
 from eagletui.nodes.session import run_command, stream_command
 from eagletui.nodes.ssh_config import HostSettings, ask_ssh, have_ssh, home, parse_ssh_g
+from eagletui.nodes.ssh_login import AsyncsshKeys, LoginClient, LoginDeadline, handshake
+from eagletui.nodes.ssh_refusal import CAUSES, reason, refusal, timed_out
 from eagletui.nodes.target import Target, parse_target
 from eagletui.shell.script import Command
 
@@ -41,78 +42,26 @@ logging.getLogger("asyncssh").addHandler(logging.NullHandler())
 KEEPALIVE_SECONDS = 5.0
 KEEPALIVE_COUNT = 2
 """asyncssh gives up at the tick after `count` unanswered ones: a dead link is noticed after 15 s."""
-LOGIN_SECONDS = 60.0
-"""For a login once the host key is right: a security key may wait for a touch."""
 SESSIONS = 6
 """Commands at a time. sshd's MaxSessions is 10 by default, and a session counts there until its last process ended."""
 SESSION_WAIT_SECONDS = 10.0
 JUMP_LIMIT = 8
 
 _LINK_ERRORS: tuple[type[Exception], ...] = (asyncssh.Error, OSError)
-_HOP_ERRORS: tuple[type[Exception], ...] = (*_LINK_ERRORS, ValueError)
-"""asyncssh raises ValueError for options that it cannot use."""
-
-
-class _Client(asyncssh.SSHClient):
-    """asyncssh's questions about one connection, answered; what went wrong is kept for the sentence."""
-
-    def __init__(self, trust: Trust, keyring: Keyring, deadline: asyncio.Timeout) -> None:
-        self.trust = trust
-        self.keyring = keyring
-        self.refusal: HostKeyError | None = None
-        self.banner = ""
-        self.lost: Exception | None = None
-        self.methods: Sequence[str] = ()
-        self._deadline = deadline
-        self._conn: asyncssh.SSHClientConnection | None = None
-
-    def connection_made(self, conn: asyncssh.SSHClientConnection) -> None:
-        self._conn = conn
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.lost = exc or ConnectionError("closed")
-
-    def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002 - asyncssh's signature
-        self.refusal = self.trust.judge(key.public_data)
-        return self.refusal is None
-
-    def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002 - asyncssh's signature
-        self.refusal = self.trust.judge_authority(key.public_data)
-        return self.refusal is None
-
-    def auth_banner_received(self, msg: str, lang: str) -> None:  # noqa: ARG002 - asyncssh's signature
-        self.banner = " ".join("".join(c if c.isprintable() else " " for c in msg).split())[:200]
-
-    def begin_auth(self, username: str) -> None:  # noqa: ARG002 - asyncssh's signature
-        # Reached only after the host has signed the key exchange with the key that was judged.
-        self.trust.confirmed()
-        self._deadline.reschedule(asyncio.get_running_loop().time() + LOGIN_SECONDS)
-
-    async def public_key_auth_requested(self) -> asyncssh.SSHKeyPair | None:
-        if self._conn is not None and not self.methods:
-            self.methods = tuple(self._conn.get_server_auth_methods())
-        return await self.keyring.next(read_keys, open_agent)
-
-
-def read_keys(path: Path, certificates: Sequence[Path]) -> Sequence[asyncssh.SSHKeyPair]:
-    """Key pairs of a private key file, with its certificates first. Empty: it is encrypted. Raises ValueError,
-    OSError.
-    """
-    return asyncssh.load_keypairs(str(path), None, [str(c) for c in certificates], ignore_encrypted=True)
-
-
-def open_agent(path: str) -> asyncssh.SSHAgentClient:
-    """A client of the ssh-agent behind a socket; connects on its first question."""
-    return asyncssh.SSHAgentClient(path)
+ATTEMPTS = 3
+"""Connections to one machine in a row: the first, one without host certificates, one after a person agreed to its key."""
 
 
 class SshNode:
-    """A `base.Node` over SSH. `config_file` is ssh's -F. Raises UsageError for a name that ssh would refuse."""
+    """A `base.Node` over SSH. `config_file` is ssh's -F, `prompter` asks the person during a login. Raises UsageError for
+    a name that ssh would refuse.
+    """
 
     link_errors = _LINK_ERRORS
 
-    def __init__(self, name: str, *, config_file: Path | None = None) -> None:
+    def __init__(self, name: str, *, config_file: Path | None = None, prompter: Prompter | None = None) -> None:
         self.name = name
+        self._prompter: Prompter = prompter or Nobody()
         self.latency_ms: float | None = None
         self.asked_person = False
         self._target = parse_target(name)
@@ -121,8 +70,8 @@ class SshNode:
         self._lock = asyncio.Lock()
         self._slots = asyncio.Semaphore(SESSIONS)
         self._conns: list[asyncssh.SSHClientConnection] = []
-        self._client: _Client | None = None
-        self._hops: list[tuple[str, _Client]] = []
+        self._client: LoginClient | None = None
+        self._hops: list[tuple[str, LoginClient]] = []
         self._proxies: list[Proxy] = []
         self._transports: list[httpx.AsyncBaseTransport] = []
 
@@ -158,27 +107,28 @@ class SshNode:
             return LinkLostError(f"the link to {self.name} is lost: {why.reason}")
         return LinkLostError(f"the link to {self.name} is lost" + (f": {why}" if why is not None and str(why) else ""))
 
-    async def connect(self, *, may_ask: bool = True) -> None:  # noqa: ARG002 - nobody is asked yet
+    async def connect(self, *, may_ask: bool = True) -> None:
         """See base.Node: anew if the link was lost; nothing happens while there is one."""
         async with self._lock:
             if not self.is_lost:
                 return
             await self._close_link()
+            self.asked_person = False
             try:
-                await self._open_link()
+                await self._open_link(self._prompter if may_ask else Nobody())
             except BaseException:
                 await self._close_link()
                 raise
 
-    async def _open_link(self) -> None:
+    async def _open_link(self, prompter: Prompter) -> None:
         if self._given is not None:
             sock, settings, trust = self._given
             if sock.fileno() < 0:
                 raise ConnectError(f"the link to {self.name} cannot be opened a second time")
-            await self._open_hop(settings, trust, sock)
+            await self._open_hop(settings, trust, Nobody(), sock)
             return
         for settings in await self._route(await self._resolve(self._target), 0):
-            await self._open_hop(settings, FileTrust(settings, self._config_file), None)
+            await self._open_trusted(settings, prompter)
 
     async def _resolve(self, target: Target) -> HostSettings:
         if have_ssh():
@@ -196,41 +146,61 @@ class SshNode:
         hops = [await self._resolve(parse_target(jump)) for jump in last.proxy_jump]
         return [*await self._route(hops[0], depth + 1), *(h.without_proxy() for h in hops[1:]), last.without_proxy()]
 
-    async def _open_hop(self, settings: HostSettings, trust: Trust, sock: socket.socket | None) -> None:
+    async def _open_trusted(self, settings: HostSettings, prompter: Prompter) -> None:
+        """One machine on the way, connected to again where its key is judged otherwise then."""
+        trust = FileTrust(settings, self._config_file)
+        on_the_way_to = "" if settings.name == self._target.host else self.name
+        for attempt in range(ATTEMPTS):
+            try:
+                await self._open_hop(settings, trust, prompter, None, on_the_way_to)
+            except HostKeyError:
+                if attempt == ATTEMPTS - 1 or not await trust.reconsider(
+                    prompter, login_words(settings, on_the_way_to)
+                ):
+                    raise
+            else:
+                return
+
+    async def _open_hop(
+        self,
+        settings: HostSettings,
+        trust: Trust,
+        prompter: Prompter,
+        sock: socket.socket | None,
+        on_the_way_to: str = "",
+    ) -> None:
         tunnel = self._conns[-1] if self._conns else None
         proxy: Proxy | None = None
-        keyring = Keyring(settings)
-        client: _Client | None = None
+        keyring: Keyring | None = None
+        client: LoginClient | None = None
         try:
-            async with asyncio.timeout(settings.connect_timeout or CONNECT_SECONDS) as deadline:
+            async with asyncio.timeout(settings.connect_timeout or CONNECT_SECONDS) as timeout:
                 if sock is None and tunnel is None:
                     if settings.proxy_command is not None:
                         sock, proxy = await dial_proxy(settings, settings.proxy_command)
                         self._proxies.append(proxy)
                     else:
                         sock = await dial_tcp(settings)
-                client = _Client(trust, keyring, deadline)
-                self._conns.append(await _handshake(settings, client, sock, tunnel))
+                deadline = LoginDeadline(timeout)
+                asking = Asking(settings, prompter, on_the_way_to=on_the_way_to, pause=deadline.pause)
+                keyring = Keyring(settings, asking, AsyncsshKeys())
+                client = LoginClient(trust, keyring, asking, deadline)
+                conn = await handshake(
+                    settings, client, sock, tunnel, keepalive_s=KEEPALIVE_SECONDS, keepalive_count=KEEPALIVE_COUNT
+                )
+                self._conns.append(conn)
                 self._client = client
                 self._hops.append((settings.name, client))
+                self.asked_person = self.asked_person or asking.answered
         except TimeoutError:
-            raise self._timed_out(settings, client, tunnel is not None) from None
-        except _HOP_ERRORS as exc:
-            raise _refusal(settings, exc, client, keyring, await proxy.said() if proxy is not None else "") from exc
+            raise timed_out(settings, client, tunnelled=tunnel is not None) from None
+        except CAUSES as exc:
+            raise refusal(settings, exc, client, await proxy.said() if proxy is not None else "") from exc
         finally:
-            await keyring.aclose()
+            if keyring is not None:
+                await keyring.aclose()
             if sock is not None and (client is None or client is not self._client):
                 sock.close()
-
-    def _timed_out(self, settings: HostSettings, client: _Client | None, tunnelled: bool) -> ConnectError:
-        seconds = settings.connect_timeout or CONNECT_SECONDS
-        if client is None and not tunnelled:
-            return ConnectError(
-                f"{_called(settings)} gave no answer in {seconds:g} s. Check the network, the VPN or a firewall"
-            )
-        return ConnectError(
-            f"{_called(settings)} did not finish the login in time. Try `ssh -v {settings.name}` to see where it stops"
-        )
 
     async def _close_link(self) -> None:
         conns, self._conns, self._hops = self._conns, [], []
@@ -284,7 +254,7 @@ class SshNode:
             if self.is_lost:
                 raise self.lost() from exc
             raise ChannelError(
-                f"{self.name} refused one more session ({_reason(exc)}). "
+                f"{self.name} refused one more session ({reason(exc)}). "
                 "Close other connections to it, or raise MaxSessions in its sshd_config",
                 full=True,
             ) from exc
@@ -320,7 +290,7 @@ class SshNode:
                     f"{self.name} forbids forwarding (AllowTcpForwarding, PermitOpen)", forbidden=True
                 ) from exc
             refused = exc.code == asyncssh.constants.OPEN_CONNECT_FAILED
-            raise ChannelError(f"{self.name} cannot connect to {host}:{port}: {_reason(exc)}", refused=refused) from exc
+            raise ChannelError(f"{self.name} cannot connect to {host}:{port}: {reason(exc)}", refused=refused) from exc
         except _LINK_ERRORS as exc:
             raise self.lost(exc) from exc
         return SshLink(reader, writer, self)
@@ -341,93 +311,6 @@ class SshNode:
             await self._close_link()
         if self._given is not None:
             self._given[0].close()
-
-
-def _supported() -> list[str]:
-    names = public_key.get_default_certificate_algs() + public_key.get_default_public_key_algs()
-    return [name.decode("ascii") for name in names]
-
-
-async def _handshake(
-    settings: HostSettings, client: _Client, sock: socket.socket | None, tunnel: asyncssh.SSHClientConnection | None
-) -> asyncssh.SSHClientConnection:
-    """Key exchange and login with nothing left to a default that reads a file."""
-    return await asyncssh.connect(
-        settings.host,
-        settings.port,
-        sock=sock,
-        tunnel=tunnel,
-        config=None,
-        client_factory=lambda: client,
-        # Nothing is trusted here: every key comes to the client's own judgement. b"" would mean ~/.ssh/known_hosts.
-        known_hosts=([], [], [], [], [], [], []),
-        host_key_alias=settings.alias,
-        server_host_key_algs=list(client.trust.algorithms(_supported())),
-        x509_trusted_certs=None,
-        x509_trusted_cert_paths=[],
-        username=settings.user,
-        # None: no default keys and no agent of its own; the client is asked for each key.
-        client_keys=None,
-        public_key_auth=settings.public_key_login,
-        preferred_auth=["publickey"],
-        password_auth=False,
-        kbdint_auth=False,
-        host_based_auth=False,
-        gss_host=None,
-        agent_forwarding=False,
-        x11_forwarding=False,
-        compression_algs=["zlib@openssh.com", "none"] if settings.compression else None,
-        login_timeout=LOGIN_SECONDS,
-        keepalive_interval=KEEPALIVE_SECONDS,
-        keepalive_count_max=KEEPALIVE_COUNT,
-    )
-
-
-def _called(settings: HostSettings) -> str:
-    return settings.address if settings.name == settings.host else f"{settings.name} ({settings.address})"
-
-
-def _reason(exc: BaseException) -> str:
-    text = exc.reason if isinstance(exc, asyncssh.DisconnectError | asyncssh.ChannelOpenError) else str(exc)
-    return "".join(c if c.isprintable() else " " for c in text)[:200] or type(exc).__name__
-
-
-def _refusal(
-    settings: HostSettings, exc: Exception, client: _Client | None, keyring: Keyring, proxy_said: str
-) -> NodeError:
-    """A sentence for a connection that did not come to a login."""
-    where, why = _called(settings), _reason(exc)
-    if client is not None and client.refusal is not None:
-        return client.refusal
-    if isinstance(exc, asyncssh.HostKeyNotVerifiable):
-        return HostKeyError(f"the host certificate of {where} cannot be trusted: {why}")
-    if isinstance(exc, asyncssh.PermissionDenied) or "authentication failures" in why:
-        return _auth_error(settings, why, client, keyring)
-    if isinstance(exc, asyncssh.ChannelOpenError):
-        text = f"the jump host cannot connect to {where}: {why}"
-    elif proxy_said:
-        text = f"the ProxyCommand for {where} failed: {proxy_said}"
-    elif isinstance(exc, asyncssh.KeyExchangeFailed):
-        text = f"{where} and this program share no algorithm: {why}"
-    elif isinstance(exc, asyncssh.ConnectionLost | ConnectionError):
-        text = (
-            f"{where} closed the connection before the login. Its sshd may have too many logins under way (MaxStartups), "
-            f"or it is no SSH server. Try `ssh -v {settings.name}`"
-        )
-    else:
-        text = f"cannot connect to {where}: {why}"
-    return ConnectError(text)
-
-
-def _auth_error(settings: HostSettings, why: str, client: _Client | None, keyring: Keyring) -> AuthError:
-    offers = f" (it offers {', '.join(client.methods)})" if client is not None and client.methods else ""
-    many = ""
-    if "authentication failures" in why:
-        many = "; too many keys were offered: set IdentitiesOnly yes and one IdentityFile"
-    banner = f". It said: {client.banner}" if client is not None and client.banner else ""
-    return AuthError(
-        f"{_called(settings)} accepts no login of {settings.user}{offers}: {keyring.explain()}{many}{banner}"
-    )
 
 
 _DEFAULT_KEYS = ("id_rsa", "id_ecdsa", "id_ecdsa_sk", "id_ed25519", "id_ed25519_sk")

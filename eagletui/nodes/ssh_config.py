@@ -84,6 +84,11 @@ class HostSettings:
         """host:port for a sentence."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
+    @property
+    def called(self) -> str:
+        """The machine in a sentence: its name, and its address where that is another."""
+        return self.address if self.name == self.host else f"{self.name} ({self.address})"
+
     def without_proxy(self) -> HostSettings:
         """The same host, reached through a hop that is already there."""
         return replace(self, proxy_jump=(), proxy_command=None)

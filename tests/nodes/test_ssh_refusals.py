@@ -258,12 +258,26 @@ async def test_no_key(sshd_server: Sshd, tmp_path: Path) -> None:
 
 async def test_an_encrypted_key(sshd_server: Sshd, tmp_path: Path) -> None:
     locked = tmp_path / "locked"
-    keygen("-t", "ed25519", "-N", "secret", "-f", locked)
+    locked.write_bytes(sshd_server.key.read_bytes())
+    locked.chmod(0o600)
+    keygen("-p", "-N", "secret", "-f", locked)
     config = sshd_server.folder / "locked_config"
     config.write_text(sshd_server.config.read_text().replace(str(sshd_server.key), str(locked)))
     error = await refused(SshNode(sshd_server.target(), config_file=config))
     assert isinstance(error, AuthError)
+    assert error.needs_person
     assert f"ssh-add {locked}" in str(error)
+
+
+async def test_an_encrypted_key_that_the_server_does_not_want(sshd_server: Sshd, tmp_path: Path) -> None:
+    locked = tmp_path / "locked"
+    keygen("-t", "ed25519", "-N", "secret", "-f", locked)
+    config = sshd_server.folder / "unwanted_config"
+    config.write_text(sshd_server.config.read_text().replace(str(sshd_server.key), str(locked)))
+    error = await refused(SshNode(sshd_server.target(), config_file=config))
+    assert isinstance(error, AuthError)
+    assert not error.needs_person
+    assert f"tried {locked}" in str(error)
 
 
 async def test_a_file_that_is_no_key(sshd_server: Sshd, tmp_path: Path) -> None:
