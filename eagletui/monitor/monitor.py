@@ -294,6 +294,7 @@ class NodeMonitor:
         return LOOK_AGAIN_S if watch.verdict(now).state is State.READY else LOOK_STARTING_S
 
     async def _discover(self) -> None:
+        before = _members(self._inventory)
         try:
             self._inventory = await find_servers(self._node)
         except (CommandTimeout, ChannelError) as error:
@@ -305,7 +306,8 @@ class NodeMonitor:
         if len(self._inventory.servers) > 1 and not self._judged:
             self._found.set()
         self._choose()
-        self._gpus.processes_changed()
+        if _members(self._inventory) != before:
+            self._gpus.processes_changed()
         self._mark()
 
     async def _judge_others(self) -> None:
@@ -409,6 +411,12 @@ def absent_link(error: str | None) -> Verdict:
     from eagletui.servers.verdict import Evidence, judge
 
     return Verdict(*judge(Evidence(linked=False, link_error=error)))
+
+
+def _members(inventory: Inventory) -> frozenset[tuple[int, int]]:
+    """Every process of an engine that was found, by pid and start."""
+    found = [member.process for server in inventory.servers for member in server.family]
+    return frozenset((p.pid, p.started) for p in (*found, *(orphan.process for orphan in inventory.orphans)))
 
 
 def _same_launch(one: Server, other: Server) -> bool:
