@@ -10,6 +10,7 @@ from eagletui.demo import smi
 from eagletui.demo.processes import CLK_TCK, LOG_DEVICE, LOG_INODE, UID, USERS, Proc
 from eagletui.demo.shape import PORT
 from eagletui.demo.world import World
+from eagletui.shell.kept import RUNTIMES
 
 _OFFSET: Final = re.compile(rb"[-+]?[0-9]+")
 _HOST: Final = re.compile(r"(?!-)[0-9A-Za-z.:-]+")
@@ -192,12 +193,21 @@ def http_get(world: World, args: Sequence[bytes], now: float) -> Answer:
     return Answer(body, f"curl 0 {status} {took:.6f}\n".encode())
 
 
+def kept_log(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
+    """Nobody keeps a log here: there is neither a container's runtime nor a journal."""
+    kind = _text(_argument(args, 0))
+    if kind not in {*RUNTIMES, "unit", "user-unit"}:
+        return refused("nobody keeps such a log", 2)
+    return refused(f"this login has no {kind if kind in RUNTIMES else 'journalctl'}", 127)
+
+
 ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {
     "processes": processes,
     "details": details,
     "read-range": read_range,
     "measure": measure,
     "launch-offset": launch_offset,
+    "kept-log": kept_log,
     "run-tool": run_tool,
     "http-get": http_get,
 }

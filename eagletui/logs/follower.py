@@ -97,10 +97,12 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Bytes of the file. `gap`: how many were left out before them."""
+    """Bytes of the file. `gap`: how many were left out before them. `at`: when they were written (epoch seconds of the node),
+    None where that is not known."""
 
     data: bytes
     gap: int = 0
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from eagletui.errors import ChannelError, CommandTimeout
 from eagletui.logs.follower import Follower, Found, Fresh, Part, Run, Step, Told, Wait
+from eagletui.logs.kept_follower import KeptFollower
 from eagletui.monitor.keeper import Keeper
 from eagletui.nodes.base import Node, Stream
 from eagletui.shell.follow import FileHead, parse_file_head
@@ -17,6 +18,8 @@ from eagletui.shell.poll import PollAnswer
 RUN_TIMEOUT_S = 20.0
 REFUSED_WAIT_S = 5.0
 """Before a stream that the node had no session for is asked for again."""
+
+AnyFollower = Follower | KeptFollower
 
 
 class Sink(Protocol):
@@ -37,7 +40,7 @@ class LogStream:
     newest of them `past_age_s` seconds before `looked_at` (monotonic)."""
 
     def __init__(
-        self, node: Node, follower: Follower, channel: int, *, sink: Sink, keeper: Keeper, skew_s: float | None
+        self, node: Node, follower: AnyFollower, channel: int, *, sink: Sink, keeper: Keeper, skew_s: float | None
     ) -> None:
         self.channel = channel
         self.follower = follower
@@ -133,7 +136,7 @@ class LogStream:
         self.in_past = head.size > 0
         self.past_end = head.size
         self.looked_at = time.monotonic()
-        self.past_age_s = 0.0 if self._skew_s is None else max(0.0, time.time() + self._skew_s - head.mtime)
+        self.past_age_s = self.age_s(head.mtime)
 
     async def _refused(self, error: ChannelError) -> None:
         self._sink.say(self, f"The log cannot be followed: {error}")
@@ -141,6 +144,7 @@ class LogStream:
         await asyncio.sleep(REFUSED_WAIT_S)
 
     async def _take(self, found: list[Found]) -> None:
+        ended: asyncio.CancelledError | None = None
         for one in found:
             if isinstance(one, Fresh):
                 self._sink.say(self, None)
@@ -148,9 +152,18 @@ class LogStream:
             elif isinstance(one, Told):
                 self._sink.take_marker(self, one.text, anew=False)
             elif isinstance(one, Part):
-                await self._sink.take_bytes(self, one)
-            else:
+                try:
+                    await self._sink.take_bytes(self, one)
+                except asyncio.CancelledError as error:
+                    ended = error  # what the follower has counted is taken, all of it
+            elif ended is None:
                 await self._wait(one)
+        if ended is not None:
+            raise ended
+
+    def age_s(self, at: float) -> float:
+        """How long ago that was by the node's clock (epoch seconds)."""
+        return 0.0 if self._skew_s is None else max(0.0, time.time() + self._skew_s - at)
 
     async def _wait(self, one: Wait) -> None:
         self.following = False

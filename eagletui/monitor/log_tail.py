@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eagletui.engines.batch import BatchSample
 from eagletui.logs.events import BatchSeen
 from eagletui.logs.follower import WHOLE, Follower, Part, Step, Wait
+from eagletui.logs.kept_follower import KeptFollower
 from eagletui.logs.reader import Reader
 from eagletui.logs.records import elapsed
 from eagletui.logs.state import LogState
@@ -30,6 +31,13 @@ class LogTail:
     tokens_age_s: float | None = None
     error: str | None = None
     """Why it could not be read, a sentence."""
+
+
+def kept_by(source: LogSource) -> KeptFollower | None:
+    """What follows the log that a container's runtime or the journal keeps, where output goes into no file that can be opened."""
+    if source.path is not None or source.keeper is None:
+        return None
+    return KeptFollower(source.keeper, "Start the server with its output in a file, or name its log with --log PATH")
 
 
 def followers_of(source: LogSource) -> list[Follower]:

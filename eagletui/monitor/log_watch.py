@@ -16,8 +16,8 @@ from eagletui.logs.records import elapsed
 from eagletui.logs.state import LogState
 from eagletui.logs.store import LineStore
 from eagletui.monitor.keeper import Keeper
-from eagletui.monitor.log_stream import LogStream
-from eagletui.monitor.log_tail import followers_of
+from eagletui.monitor.log_stream import AnyFollower, LogStream
+from eagletui.monitor.log_tail import followers_of, kept_by
 from eagletui.monitor.snapshot import LogView
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Server
@@ -26,6 +26,8 @@ from eagletui.shell.poll import PollAnswer
 
 SLICE = 16 << 10
 """Bytes read at a time: a few milliseconds of work, even when every line is short."""
+FRESH_S = 5.0
+"""A line younger than this is news."""
 NO_LOG = "It is not known where this server writes its log; --log PATH names a file on the node."
 
 
@@ -51,9 +53,11 @@ class LogWatch:
         self._on_change = on_change
         self._presenter = Presenter(self.store)
         self._reader = Reader(server.engine, self._presenter.add)
+        kept = kept_by(server.log)
+        followers: list[AnyFollower] = [kept] if kept is not None else [*followers_of(server.log)]
         self._streams = [
             LogStream(node, follower, number, sink=self, keeper=keeper, skew_s=skew_s)
-            for number, follower in enumerate(followers_of(server.log))
+            for number, follower in enumerate(followers)
         ]
         self._errors: dict[int, str] = {} if self._streams else {0: server.log.why or NO_LOG}
         self._grew_at: float | None = None
@@ -77,7 +81,8 @@ class LogWatch:
     def view(self) -> LogView:
         """For the screen."""
         error = self._errors[min(self._errors)] if self._errors else None
-        return LogView(self.store, self._source.path, self._grew_at, error, self.following)
+        name = self._source.path or (self._streams[0].follower.name if self._streams else None)
+        return LogView(self.store, name, self._grew_at, error, self.following)
 
     async def run(self) -> None:
         """Follow until cancelled. Raises NodeError when the link is lost; what was read stays, and a later run goes on at the next byte."""
@@ -98,6 +103,8 @@ class LogWatch:
             self._presenter.mark(f"{part.gap:,} bytes before this were not read".replace(",", "\u00a0"))
         # What was there when we came is as old as the file; only then lines are of now.
         moment = stream.looked_at - stream.past_age_s if stream.in_past else now
+        if part.at is not None:
+            moment = now - stream.age_s(part.at)
         events: list[Event] = []
         ended: asyncio.CancelledError | None = None
         for at in range(0, len(part.data), SLICE):
@@ -115,7 +122,7 @@ class LogWatch:
                 stream.in_past = False
                 self._date_past(self._past.pop(stream.channel), moment)
         else:
-            self._apply(events, now)
+            self._apply(events, moment, fresh=now - moment < FRESH_S)
         self._on_change()
         if ended is not None:
             raise ended
@@ -146,9 +153,9 @@ class LogWatch:
             if behind is not None:
                 self._on_batch(event.total, newest_at - behind)
 
-    def _apply(self, events: list[Event], now: float) -> None:
+    def _apply(self, events: list[Event], moment: float, *, fresh: bool) -> None:
         for event in events:
             if isinstance(event, BatchSeen):
-                self._on_batch(event.total, now)
-            elif isinstance(event, ReadySeen):
+                self._on_batch(event.total, moment)
+            elif isinstance(event, ReadySeen) and fresh:
                 self._on_ready()

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from eagletui.servers.model import LogSource, Process
 from eagletui.shell.details import Descriptor, Details, ProcessDetails
+from eagletui.shell.kept import RUNTIMES
 
 _HINT = "name its log with --log PATH"
 READERS = 8
@@ -111,14 +112,14 @@ def _why(descriptor: Descriptor, keeper: str | None) -> str:
 
 def _why_piped(link: str, kind: str, keeper: str | None) -> str:
     what, _, name = (keeper or "").partition(" ")
-    if what == "container":
+    if what in RUNTIMES:
         return (
-            f"its output goes to the log of container {name}, which its runtime keeps (docker logs -f {name}); "
+            f"its output goes to the log of container {name}, which its runtime keeps ({what} logs -f {name}); "
             f"start it with its output in a file on a volume, or {_HINT}"
         )
-    if what == "unit":
+    if what in ("unit", "user-unit"):
         return (
-            f"its output goes to the journal of {name} (journalctl -u {name} -f); "
+            f"its output goes to the journal of {name} (journalctl {'--user-unit' if what == 'user-unit' else '-u'} {name} -f); "
             f"set StandardOutput=append:FILE in its unit, or {_HINT}"
         )
     if kind == "fifo":
@@ -142,7 +143,8 @@ def log_source(launcher: Process, seen: ProcessDetails | None, details: Details)
         return LogSource(None, pid=launcher.pid, why=f"process {launcher.pid} could not be looked at; {_HINT}")
     if not seen.fds_readable:
         text = f"process {launcher.pid} belongs to another user, so where its output goes cannot be seen; {_HINT}"
-        return LogSource(None, pid=launcher.pid, readable=False, why=text)
+        container = seen.keeper if (seen.keeper or "").partition(" ")[0] in RUNTIMES else None
+        return LogSource(None, pid=launcher.pid, readable=False, why=text, keeper=container)
     streams = [fd for fd in (seen.fd(2), seen.fd(1)) if fd is not None]
     found: list[LogSource] = []
     for descriptor in streams:
@@ -161,4 +163,5 @@ def log_source(launcher: Process, seen: ProcessDetails | None, details: Details)
         return LogSource(
             None, pid=launcher.pid, why=f"its standard output and error are closed, so there is no log; {_HINT}"
         )
-    return LogSource(None, pid=launcher.pid, why=_why(streams[0], seen.keeper))
+    keeper = seen.keeper if streams[0].type in ("fifo", "socket") else None
+    return LogSource(None, pid=launcher.pid, why=_why(streams[0], keeper), keeper=keeper)

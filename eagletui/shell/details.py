@@ -44,8 +44,9 @@ class Descriptor:
 class ProcessDetails:
     """A process looked at closely.
 
-    `fds_readable` False: another user's, so `fds` and `sockets` (inodes) are unknown, not empty. `keeper`: "container ID"
-    (12 hex digits) or "unit NAME.service", in which it runs, told only where its output is a pipe or a socket.
+    `fds_readable` False: another user's, so `fds` and `sockets` (inodes) are unknown, not empty. `keeper`: "docker ID" or
+    "podman ID" or "nerdctl ID" (12 hex digits), "unit NAME.service" or "user-unit NAME.service", in which it runs, told only where its output is a pipe,
+    a socket or cannot be seen.
     """
 
     pid: int
@@ -134,9 +135,11 @@ def keeper_of(cgroups: str) -> str | None:
     """Whose output a process's is, by its /proc/PID/cgroup (cgroups(7): lines of `hierarchy:controllers:path`): a container of
     docker, podman, containerd or Kubernetes (64 hex digits in the path), else a systemd service that is no user session."""
     if (container := _CONTAINER.search(cgroups)) is not None:
-        return f"container {container[1][:12]}"
+        runtime = "podman" if "libpod" in cgroups else "docker" if "docker" in cgroups else "nerdctl"
+        return f"{runtime} {container[1][:12]}"
     units = [word for word in re.split(r"[/\n]", cgroups) if _UNIT.match(word)]
-    return f"unit {units[-1]}" if units else None
+    user = "user-" if "/user@" in cgroups else ""
+    return f"{user}unit {units[-1]}" if units else None
 
 
 def _descriptor(words: list[str]) -> Descriptor | None:

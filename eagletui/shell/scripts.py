@@ -1,8 +1,8 @@
 r"""The named scripts that read a node, and the exact shape of what each prints. Parsers stand in the modules named beside each.
 
 All are POSIX sh (bash, dash, busybox), start few programs, write nothing to the node, and take values as positional arguments only. No script sends
-a signal: a stream ends because its stdin ends, because what keeps it ends (`tail --pid` of the poller), or because its pipe is closed; and `timeout`
-ends the poller and the loop after their lease (LEASE, seconds), since a client that vanished closes nothing.
+a signal (but `kept-log` to its own child): a stream ends because its stdin ends, because what keeps it ends (`tail --pid` of the poller), or because
+its pipe is closed; and `timeout` ends it after its lease (LEASE, seconds), since a client that vanished closes nothing.
 
 processes              (processes.py)  one whole process table
     @sys\n boot_id\n CLK_TCK\n uptime seconds\n epoch seconds\n own uid\n own pid of this shell\n \0@stat\n  all /proc/PID/stat, concatenated
@@ -11,7 +11,7 @@ processes              (processes.py)  one whole process table
 details PID|uUID ...   (details.py)  what discovery needs of a few processes; every value that a user can choose is hex. uUID: only that user's name
     for each pid:  pid N\n  argv HEX\n  cwd HEX\n  fd N HEX-of-link DEVICE INODE SIZE MTIME TYPE READABLE\n (N = 0 1 2, of a tee 0 to 9; "-" where
     unknown; TYPE regular|character|fifo|socket|directory|other; READABLE y|n)  sock INODE\n (one a socket it holds)   nofd\n (its descriptors cannot be
-    read)   cgroup HEX\n (its control groups, where an output is a pipe or a socket)
+    read)   cgroup HEX\n (its control groups, where an output is a pipe, a socket or cannot be seen)
     at the end:  listen PROTO LOCALHEX:PORTHEX UID INODE\n  (PROTO tcp|tcp6; state 0A of /proc/net/tcp*)  user UID NAME\n   done\n
 poll LEASE             (poll.py)  answers requests on stdin until it ends; only builtins
     SEQ ping\n            -> SEQ pid PID\n (of the shell that answers), SEQ done\n
@@ -28,6 +28,9 @@ read-range PATH OFFSET LENGTH   (follow.py)  the same first line (PID 0), then a
 measure PATH                    (follow.py)  the same first line; START: how many NUL bytes the file begins with (a hole left by cutting it under its writer)
 launch-offset PATH BEGIN LIMIT  (follow.py)  OFFSET\n of the last "server_args=" (SGLang) or "vLLM API server version" in the last LIMIT bytes of the
     file, else in its first 4 MiB, not before BEGIN (absolute, 0-based)
+kept-log KIND NAME SINCE LEASE  (kept.py)  the log that somebody keeps for a process, until stdin ends. KIND docker, podman, nerdctl: its `logs
+    --timestamps`; unit, user-unit: journalctl, a JSON object a line with __CURSOR and MESSAGE. SINCE: a time or a cursor of a line that came before,
+    or empty for the last 20,000 lines. Anything else is what the tool complains of. 127: there is no such tool (the sentence on stderr)
 run-tool SECONDS ARGV...        a read-only program with a deadline: its stdout, stderr and exit status; 127 not found, 124 ended by the deadline
 loop-tool LEASE ARGV...         a read-only program that prints for ever (`nvidia-smi -l 1`): it ends when nobody reads it any more, or after its lease
 http-get HOST PORT PATH SECONDS (fetch.py)  one GET by curl or GNU wget on the node: no proxy, no rc file, no redirect followed
@@ -87,11 +90,11 @@ if [ -r "/proc/$p/fd/$n" ]; then r=y; else r=n; fi
 case $n$t in [12]fifo|[12]socket) piped=y;; esac
 printf 'fd %s %s %s %s %s\n' "$n" "$(printf '%s' "$l" | hex)" "$s" "$t" "$r"
 done
-[ -n "$piped" ] && printf 'cgroup %s\n' "$(head -c 4096 "/proc/$p/cgroup" 2>/dev/null | hex)"
 ls -l "/proc/$p/fd" 2>/dev/null | sed -n 's/.* -> socket:\[\([0-9]*\)\]$/sock \1/p'
 else
-printf 'nofd\n'
+printf 'nofd\n'; piped=y
 fi
+[ -n "$piped" ] && printf 'cgroup %s\n' "$(head -c 4096 "/proc/$p/cgroup" 2>/dev/null | hex)"
 while read -r k u rest; do case $k in Uid:) case $uids in *" $u "*) ;; *) uids="$uids$u ";; esac;; esac; done <"/proc/$p/status" 2>/dev/null
 done
 for f in tcp tcp6; do
@@ -231,6 +234,31 @@ exit 0
 """,
 )
 
+KEPT_LOG = Script(
+    "kept-log",
+    r"""
+since=$3
+case $1 in
+docker|podman|nerdctl)
+command -v "$1" >/dev/null 2>&1 || { printf '%s\n' "this login has no $1" >&2; exit 127; }
+set -- "$4" "$1" logs --follow --timestamps "$2"
+if [ -n "$since" ]; then set -- "$@" --since "$since"; else set -- "$@" --tail 20000; fi;;
+unit|user-unit)
+command -v journalctl >/dev/null 2>&1 || { printf '%s\n' "this login has no journalctl" >&2; exit 127; }
+set -- "$4" journalctl --follow --output=json --output-fields=MESSAGE "--$1=$2"
+if [ -n "$since" ]; then set -- "$@" --no-tail "--after-cursor=$since"; else set -- "$@" --lines=20000; fi;;
+*) printf '%s\n' "nobody keeps such a log" >&2; exit 2;;
+esac
+timeout 1 true >/dev/null 2>&1 && set -- timeout "$@" || shift
+"$@" </dev/null 2>&1 &
+reader=$!
+exec >/dev/null
+while read -r eagletui_beat; do :; done
+kill "$reader" 2>/dev/null
+exit 0
+""",
+)
+
 RUN_TOOL = Script(
     "run-tool",
     r"""
@@ -280,6 +308,18 @@ exit 0
 
 SCRIPTS: dict[str, Script] = {
     s.name: s
-    for s in (PROCESSES, DETAILS, POLL, FOLLOW, READ_RANGE, MEASURE, LAUNCH_OFFSET, RUN_TOOL, LOOP_TOOL, HTTP_GET)
+    for s in (
+        PROCESSES,
+        DETAILS,
+        POLL,
+        FOLLOW,
+        READ_RANGE,
+        MEASURE,
+        LAUNCH_OFFSET,
+        KEPT_LOG,
+        RUN_TOOL,
+        LOOP_TOOL,
+        HTTP_GET,
+    )
 }
 """Every script by name; a simulated node answers by these names, and tests run each of them."""

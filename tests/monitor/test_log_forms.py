@@ -11,14 +11,18 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eagletui.monitor import monitor as monitor_module
+from eagletui.monitor.keeper import Keeper
+from eagletui.monitor.log_watch import LogWatch
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.nodes.local import LocalNode
+from eagletui.servers.model import LogSource
 from tests.monitor.test_monitor import texts, until
 from tests.requires import require
 
@@ -212,3 +216,57 @@ async def test_output_on_a_terminal_says_so(tmp_path: Path) -> None:
         asyncio.get_running_loop().remove_reader(ours)
         os.close(ours)
         os.close(theirs)
+
+
+DOCKER = """#!{python}
+# docker logs --follow --timestamps NAME [--since TIME | --tail N]: its lines are those of a file, a time each three.
+import sys, time
+since = sys.argv[sys.argv.index("--since") + 1] if "--since" in sys.argv else ""
+with open("{log}") as log:
+    while True:
+        line = log.readline()
+        if line.endswith("\\n"):
+            if line.split(" ", 1)[0] >= since:
+                print(line, end="", flush=True)
+        elif line:
+            log.seek(log.tell() - len(line))
+        else:
+            time.sleep(0.02)
+"""
+
+
+async def test_a_containers_log_goes_on_after_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs, log = tmp_path / "programs", tmp_path / "kept"
+    programs.mkdir()
+    log.touch()
+    (programs / "docker").write_text(DOCKER.format(python=sys.executable, log=log))
+    (programs / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    async with followed(tmp_path, "exec $SERVER >/dev/null 2>&1") as monitor:
+        server = (await chosen(monitor)).server
+    assert server is not None
+    kept = replace(server, log=LogSource(None, pid=server.pid, why="in a container", keeper="docker 4f3c"))
+    nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - three of them
+    node, keeper = LocalNode(), Keeper()
+    keeper.began(os.getpid())
+    watch = LogWatch(node, kept, keeper=keeper, skew_s=0.0, on_batch=nothing, on_ready=nothing, on_change=nothing)
+    written = 0
+    for _ in range(6):
+        task = asyncio.create_task(watch.run())
+        for _ in range(40):
+            with log.open("a") as file:
+                file.write(f"2026-11-30T00:{written // 180:02}:{written // 3 % 60:02}Z out {written}\n")
+            written += 1
+            await asyncio.sleep(0.01)
+        task.cancel()  # the link breaks
+        await asyncio.gather(task, return_exceptions=True)
+    task = asyncio.create_task(watch.run())
+    end = asyncio.get_running_loop().time() + 10
+    while watch.store.end < written and asyncio.get_running_loop().time() < end:
+        await asyncio.sleep(0.05)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    await node.aclose()
+    shown = [line.text for n in range(watch.store.first, watch.store.end) if (line := watch.store.line(n)) is not None]
+    assert shown == [f"out {n}" for n in range(written)]
+    assert watch.view().path == "container 4f3c"

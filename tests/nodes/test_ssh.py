@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from eagletui.errors import ChannelError, CommandTimeout, LinkLostError, ShellError
-from eagletui.nodes.base import Completed
+from eagletui.nodes.base import Completed, Stream
 from eagletui.nodes.registry import open_node
 from eagletui.nodes.ssh import SESSIONS, SshNode
 from eagletui.shell.script import Command, Script
@@ -82,6 +82,7 @@ async def test_every_script_under_every_login_shell(sshd_server: Sshd, shell: st
             "launch-offset": await node.run(Command(SCRIPTS["launch-offset"], (path, "0", "1000"))),
             "measure": await node.run(Command(SCRIPTS["measure"], (path,))),
             "run-tool": await node.run(Command(RUN_TOOL, ("5", "sh", "-c", "echo out; exit 7"))),
+            "kept-log": await node.run(Command(SCRIPTS["kept-log"], ("nobody", "x", "", "5"))),
             "http-get": await node.run(Command(SCRIPTS["http-get"], ("127.0.0.1", "1", "/", "5"))),
             "loop-tool": await first(
                 node, Command(LOOP_TOOL, ("900", "sh", "-c", "while echo up; do sleep 0.1; done"))
@@ -99,6 +100,7 @@ async def test_every_script_under_every_login_shell(sshd_server: Sshd, shell: st
     assert done["read-range"].stdout.partition(b"\n")[2] == b"server_args"
     assert done["launch-offset"].stdout == b"4\n"
     assert (done["run-tool"].stdout, done["run-tool"].exit_status) == (b"out\n", 7)
+    assert (done["kept-log"].stderr, done["kept-log"].exit_status) == (b"nobody keeps such a log\n", 2)
     assert done["http-get"].stderr.startswith((b"curl 7 ", b"wget 4 "))
     assert done["loop-tool"].stdout.startswith(b"up\n")
 
@@ -227,6 +229,15 @@ async def test_writing_waits_for_the_reader(node: SshNode, tmp_path: Path) -> No
     assert await gone(mark)
 
 
+async def answered(stream: Stream) -> None:
+    """A poller answers a request to its end."""
+    await stream.write(b"1 ping\n")
+    said = b""
+    while not said.endswith(b"1 done\n"):
+        said += await stream.read()
+    assert said.startswith(b"1 pid ")
+
+
 async def test_ping_measures_the_link(node: SshNode) -> None:
     assert node.latency_ms is None
     took = await node.ping()
@@ -237,8 +248,7 @@ async def test_ping_measures_the_link(node: SshNode) -> None:
 async def test_a_cut_link_is_told(sshd_server: Sshd) -> None:
     before = set(sshd_server.connections())
     async with connected(sshd_server) as node, node.stream(Command(POLL)) as stream:
-        await stream.write(b"1 ping\n")
-        assert (await stream.read()).startswith(b"1 pid ")
+        await answered(stream)
         running = asyncio.create_task(node.run(Command(Script("wait", "sleep 30\n"))))
         await asyncio.sleep(0.3)
         assert sshd_server.send_since(before, signal.SIGKILL)
@@ -259,8 +269,7 @@ async def test_a_frozen_link_is_noticed(sshd_server: Sshd, monkeypatch: pytest.M
     monkeypatch.setattr("eagletui.nodes.ssh.KEEPALIVE_SECONDS", 0.2)
     before = set(sshd_server.connections())
     async with connected(sshd_server) as node, node.stream(Command(POLL)) as stream:
-        await stream.write(b"1 ping\n")
-        assert (await stream.read()).startswith(b"1 pid ")
+        await answered(stream)
         assert sshd_server.send_since(before, signal.SIGSTOP)
         try:
             async with asyncio.timeout(5):

@@ -101,12 +101,12 @@ ID = "4f3c" * 16
 @pytest.mark.parametrize(
     ("cgroups", "keeper"),
     [
-        (f"0::/system.slice/docker-{ID}.scope\n", "container 4f3c4f3c4f3c"),
-        (f"12:memory:/docker/{ID}\n11:cpu:/docker/{ID}\n", "container 4f3c4f3c4f3c"),
-        (f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{ID}.scope", "container 4f3c4f3c4f3c"),
-        (f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope", "container 4f3c4f3c4f3c"),
+        (f"0::/system.slice/docker-{ID}.scope\n", "docker 4f3c4f3c4f3c"),
+        (f"12:memory:/docker/{ID}\n11:cpu:/docker/{ID}\n", "docker 4f3c4f3c4f3c"),
+        (f"0::/kubepods.slice/kubepods-pod1.slice/cri-containerd-{ID}.scope", "nerdctl 4f3c4f3c4f3c"),
+        (f"0::/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-{ID}.scope", "podman 4f3c4f3c4f3c"),
         ("0::/system.slice/sglang@k25.service\n", "unit sglang@k25.service"),
-        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service", "unit vllm.service"),
+        ("0::/user.slice/user-1000.slice/user@1000.service/app.slice/vllm.service", "user-unit vllm.service"),
         ("0::/user.slice/user-1000.slice/session-4.scope", None),
         ("0::/system.slice/ssh.service", None),
         ("", None),
@@ -119,7 +119,7 @@ def test_whose_output_it_is_by_its_control_group(cgroups: str, keeper: str | Non
 
 def test_a_container_and_a_unit_say_how_to_read_their_output() -> None:
     piped = of(100, "python3", fd(1, "pipe:[7]", "fifo"), fd(2, "pipe:[7]", "fifo"))
-    said = found(piped, keeper="container 4f3c4f3c4f3c").why
+    said = found(piped, keeper="docker 4f3c4f3c4f3c").why
     assert said is not None
     assert "docker logs -f 4f3c4f3c4f3c" in said
     said = found(of(100, "python3", fd(2, "socket:[7]", "socket")), keeper="unit vllm.service").why
@@ -130,7 +130,7 @@ def test_a_container_and_a_unit_say_how_to_read_their_output() -> None:
 def test_who_may_read_the_pipe() -> None:
     def near(pid: int, argv: str, **others: int) -> Process:
         facts = {"ppid": 1, "pgrp": 7, "session": 7, "uid": 1000} | others
-        return Process(pid=pid, state="S", comm=argv.split()[0], started=2, argv=tuple(argv.split()), **facts)  # type: ignore[arg-type]
+        return Process(pid=pid, state="S", comm=argv.partition(" ")[0], started=2, argv=tuple(argv.split()), **facts)
 
     processes = [
         near(50, "bash", session=50, pgrp=50),
