@@ -241,8 +241,8 @@ since=$3
 case $1 in
 docker|podman|nerdctl)
 command -v "$1" >/dev/null 2>&1 || { printf '%s\n' "this login has no $1" >&2; exit 127; }
-set -- "$4" "$1" logs --follow --timestamps "$2"
-if [ -n "$since" ]; then set -- "$@" --since "$since"; else set -- "$@" --tail 20000; fi;;
+if [ -n "$since" ]; then set -- "$4" "$1" logs --follow --timestamps --since "$since" "$2"
+else set -- "$4" "$1" logs --follow --timestamps --tail 20000 "$2"; fi;;
 unit|user-unit)
 command -v journalctl >/dev/null 2>&1 || { printf '%s\n' "this login has no journalctl" >&2; exit 127; }
 set -- "$4" journalctl --follow --output=json --output-fields=MESSAGE "--$1=$2"

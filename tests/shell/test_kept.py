@@ -100,8 +100,8 @@ sleep 60
 @pytest.mark.parametrize(
     ("kind", "since", "tool", "words"),
     [
-        ("docker", "", "docker", ["logs", "--follow", "--timestamps", "x; touch executed", "--tail", "20000"]),
-        ("podman", "T", "podman", ["logs", "--follow", "--timestamps", "x; touch executed", "--since", "T"]),
+        ("docker", "", "docker", ["logs", "--follow", "--timestamps", "--tail", "20000", "x; touch executed"]),
+        ("podman", "T", "podman", ["logs", "--follow", "--timestamps", "--since", "T", "x; touch executed"]),
         ("unit", "", "journalctl", ["--follow", "--output=json", "--output-fields=MESSAGE", "--unit=x; touch executed", "--lines=20000"]),
         (
             "user-unit",
