@@ -106,13 +106,13 @@ async def run_command(opener: Opener, command: Command, node: str, seconds: floa
 
 
 def _shell_error(node: str, status: int | None, said: bytes) -> ShellError:
-    lines = (_clean(line) for line in said.decode("utf-8", "replace").splitlines())
-    first = next((line for line in lines if line), "")
+    lines = [_clean(line) for line in said.decode("utf-8", "replace").splitlines()]
+    last = next((line for line in reversed(lines) if line), "")  # what came before is the rc files' usual noise
     how = "" if status is None else f" (exit status {status})"
     return ShellError(
         f"the login shell on {node} ended{how} before our script ran"
-        + (f"; it said: {first}" if first else " and said nothing")
-        + f". Check that `ssh {node} sh -c true` works and that no rc file reads stdin or exits"
+        + (f"; it said: {last}" if last else " and said nothing")
+        + f". Check that `ssh {node} sh -c true` works, that no rc file reads stdin or exits, and no ForceCommand stands in the way"
     )
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from eagletui.errors import ChannelError
+from eagletui.monitor import monitor as monitor_module
 from eagletui.monitor import poller
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.snapshot import Snapshot
@@ -107,8 +108,11 @@ def note_of(snapshot: Snapshot, word: str) -> str:
 
 
 @pytest.mark.parametrize("sessions", [1, 2, 3])
-async def test_few_sessions(sessions: int, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+async def test_few_sessions(
+    sessions: int, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Everything is seen, less often where there is no session for it, and a note says so."""
+    monkeypatch.setattr(monitor_module, "TASK_RETRY_S", 1.0)
     tools = build(open_folder / "tools", (DATA / "cases/02-healthy-one-gpu-idle/gpus.txt").read_text())
     options = (f"MaxSessions {sessions}", f"SetEnv PATH={tools}:/usr/bin:/bin")
     with (
@@ -170,6 +174,41 @@ def test_status_with_few_sessions(
     server = json.loads(done.stdout)["servers"][0]
     assert (server["port"], server["log"]) == (port, str(log))
     assert server["health"]["status"] in (200, 503)
+
+
+# Forwarding
+
+
+@pytest.mark.parametrize("options", [("AllowTcpForwarding no",), ("PermitOpen none", "MaxSessions 1")])
+async def test_forwarding_forbidden(
+    options: tuple[str, ...], tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path
+) -> None:
+    """Health and metrics come by curl on the node, on the screen and in `status`."""
+    require("curl")
+    with (
+        start_sshd(open_folder / "sshd", sshd_users, ssh_key, options) as sshd,
+        engine_of_user(sshd.user("bash"), home_of(sshd)) as (port, log),
+    ):
+        async with watching(sshd, port) as monitor:
+            snapshot = await until(monitor, ready, 60)
+            assert snapshot.health.detail == "asked by curl on the node, since its sshd forbids forwarding"
+            assert snapshot.health.latency_ms is not None
+        log.chmod(0o600)  # as root's: the figures come by /metrics then
+        os.chown(log, 0, 0)
+        done = run(tmp_path, "status", sshd.target("bash"), "-F", str(sshd.config), "--json", "--port", str(port))
+    assert done.returncode == 0, done.stderr
+    server = json.loads(done.stdout)["servers"][0]
+    assert (server["health"]["status"], server["health"]["error"]) == (200, None)
+    assert server["throughput"]["gen_tok_s"] == 81.5
+
+
+def test_a_forced_command_is_a_sentence(
+    tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path
+) -> None:
+    with start_sshd(open_folder, sshd_users, ssh_key, ("ForceCommand echo only backups here",)) as sshd:
+        done = run(tmp_path, "status", sshd.target("bash"), "-F", str(sshd.config), "--json")
+    assert done.returncode == 20
+    assert "only backups here. Check" in json.loads(done.stdout)["link"]["error"]
 
 
 # The link
