@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import ClassVar, TypeVar
 
 from textual.app import App
@@ -53,6 +54,7 @@ class EagleApp(App[None]):
         self._ticker: Timer | None = None
         self._asked_for_server = False
         self._source_closed = False
+        self._left = False
         self._passing: Notification | None = None
 
     # --- start and end
@@ -110,10 +112,38 @@ class EagleApp(App[None]):
             what = "The watch of the node" if event.worker.name == "watch" else f"The task {event.worker.name}"
             self.say(f"{what} stopped: {event.worker.error}", severity="error")
 
+    # --- the terminal for others
+
+    @property
+    def can_leave_terminal(self) -> bool:
+        """Whether the screen can be left for a while; not on a terminal in a browser, for one."""
+        return self._driver is not None and self._driver.can_suspend and not self._left
+
+    @contextmanager
+    def leave_terminal(self) -> Iterator[None]:
+        """The terminal as it was before the screen opened. Nothing is painted meanwhile; the watch goes on.
+
+        The screen comes back however this ends.
+        """
+        failure: BaseException | None = None
+        self._left = True
+        try:
+            # Without the batch whatever changes would still be painted, over what the person reads.
+            with self.batch_update(), self.suspend():
+                try:
+                    yield
+                except BaseException as error:  # noqa: BLE001 - suspend() gives the screen back only when nothing is raised in it
+                    failure = error
+        finally:
+            self._left = False
+        if failure is not None:
+            raise failure
+        self._show()
+
     # --- showing
 
     def _show(self) -> None:
-        if not self._main.is_running:
+        if not self._main.is_running or self._left:
             return
         snapshot = self._source.snapshot()
         now = self._clock()
