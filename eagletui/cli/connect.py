@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from pathlib import Path
@@ -9,32 +10,49 @@ from typing import TYPE_CHECKING
 
 import click
 
-from eagletui.cli.options import check_target, node_options, open_chosen
+from eagletui.cli.options import check_target, is_remote, node_options, open_chosen
 from eagletui.errors import EagletuiError, UsageError
 
 if TYPE_CHECKING:
+    from eagletui.cli.prompter import TerminalPrompter
     from eagletui.monitor.monitor import NodeMonitor
-    from eagletui.ui.app import EagleApp
+    from eagletui.nodes.base import Node
+
+QUIET_SECONDS = 1.0
+"""A connection that takes longer is announced: an empty terminal looks like a hang."""
+
+_EPILOG = """Passphrases, passwords, codes and unknown host keys are asked on the terminal before the screen opens.
+
+Exit status: 0 after q, 20 when the first connection fails, 130 when a question was answered with ctrl+c."""
 
 
-@click.command(help="Open the screen for NODE: demo (a simulated node), local, or anything ssh accepts.")
+@click.command(
+    help="Open the screen for NODE: demo (a simulated node), local, or anything ssh accepts.", epilog=_EPILOG
+)
 @node_options
 @click.option("--theme", metavar="NAME", default=None, help="A theme from `eagletui themes`.")
 def connect(
     node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, theme: str | None
 ) -> int:
-    """Run the screen until `q`. Returns 20 when the first connection fails."""
+    """Run the screen until `q`. Raises NodeError when the first connection fails."""
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError(f"connect needs a terminal; in scripts and pipes use `eagletui status {node}` (or `--json`)")
     if os.environ.get("TERM", "") in ("", "dumb"):
         shown = os.environ.get("TERM", "")
         raise UsageError(f"this terminal cannot show a screen (TERM={shown}); use `eagletui status {node}`")
+    check_target(node, speed)
+    if theme is not None:
+        _check_theme(theme)
+    if is_remote(node):
+        return asyncio.run(_log_in_and_run(node, port, log_path, ssh_config, theme))
+    return _run_at_once(node, port, log_path, speed, theme)
+
+
+def _run_at_once(node: str, port: int | None, log_path: str | None, speed: float | None, theme: str | None) -> int:
+    """Nothing can be asked: the screen comes first, and what takes time to load after it."""
     from eagletui.monitor.lazy import LazyMonitor
     from eagletui.ui.app import EagleApp
 
-    if theme is not None:
-        _check_theme(theme)
-    check_target(node, speed)
     failed: list[EagletuiError] = []
     app: EagleApp
 
@@ -45,13 +63,58 @@ def connect(
     def make() -> NodeMonitor:
         from eagletui.monitor.monitor import NodeMonitor
 
-        return NodeMonitor(open_chosen(node, ssh_config, speed), port=port, log_path=log_path, on_failure=give_up)
+        return NodeMonitor(open_chosen(node, None, speed), port=port, log_path=log_path, on_failure=give_up)
 
     app = EagleApp(LazyMonitor(node, make, give_up), node_name=node, theme=theme)
     app.run()
     if failed:
         raise failed[0]
     return app.return_code or 0
+
+
+async def _log_in_and_run(
+    name: str, port: int | None, log_path: str | None, ssh_config: Path | None, theme: str | None
+) -> int:
+    """The login on the plain terminal, then the screen on the same loop over the same link."""
+    from eagletui.cli.prompter import TerminalPrompter
+
+    prompter = TerminalPrompter()
+    node = open_chosen(name, ssh_config, None, prompter)
+    try:
+        await _connect(node, prompter)
+        from eagletui.monitor.monitor import NodeMonitor
+        from eagletui.ui.app import EagleApp
+
+        failed: list[EagletuiError] = []
+        app: EagleApp
+
+        def give_up(error: EagletuiError) -> None:
+            failed.append(error)
+            app.exit()
+
+        monitor = NodeMonitor(node, port=port, log_path=log_path, on_failure=give_up)
+        app = EagleApp(monitor, node_name=name, theme=theme)
+        prompter.leave_first(app)
+        await app.run_async()
+        if failed:
+            raise failed[0]
+        return app.return_code or 0
+    finally:
+        await node.aclose()
+
+
+async def _connect(node: Node, prompter: TerminalPrompter) -> None:
+    """Connect, and say so where it takes a while and nothing was asked."""
+
+    def announce() -> None:
+        if not prompter.asked:
+            click.echo(f"connecting to {node.name} …", err=True)
+
+    later = asyncio.get_running_loop().call_later(QUIET_SECONDS, announce)
+    try:
+        await node.connect()
+    finally:
+        later.cancel()
 
 
 def _check_theme(name: str) -> None:

@@ -12,6 +12,7 @@ from eagletui.errors import UsageError
 
 if TYPE_CHECKING:
     from eagletui.nodes.base import Node
+    from eagletui.nodes.prompter import Prompter
 
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -42,12 +43,19 @@ def check_target(node: str, speed: float | None) -> None:
 
     if speed is not None and node != "demo":
         raise UsageError("--speed is for the demo node alone: only a simulated node's time can be changed")
-    if node not in ("demo", "local"):
+    if is_remote(node):
         parse_target(node)
 
 
-def open_chosen(node: str, ssh_config: Path | None, speed: float | None) -> Node:
-    """The node that the options name, not connected yet. Raises UsageError, UnknownHostError."""
+def is_remote(node: str) -> bool:
+    """Whether the name means a machine that is logged in to."""
+    return node not in ("demo", "local")
+
+
+def open_chosen(node: str, ssh_config: Path | None, speed: float | None, prompter: Prompter | None = None) -> Node:
+    """The node that the options name, not connected yet; `prompter` asks the person during its logins. Raises
+    UsageError, UnknownHostError.
+    """
     from eagletui.nodes.registry import open_node
 
     check_target(node, speed)
@@ -55,4 +63,4 @@ def open_chosen(node: str, ssh_config: Path | None, speed: float | None) -> Node
         from eagletui.demo.node import open_demo
 
         return open_demo(speed=speed or 1.0)
-    return open_node(node, config_file=ssh_config)
+    return open_node(node, config_file=ssh_config, prompter=prompter)

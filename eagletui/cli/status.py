@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from eagletui.cli.options import node_options, open_chosen
-from eagletui.errors import NodeError
+from eagletui.errors import LoginCancelledError, NodeError
 
 if TYPE_CHECKING:
     from eagletui.monitor.report import StatusModel
+    from eagletui.nodes.prompter import Prompter
 
 _EPILOG = """Exit status: 0 ready, 10 starting or stopping, 11 degraded or unknown, 12 stalled, 13 crashed, 14 no server, 20 no link.
-With several servers the worst counts; --port picks one."""
+With several servers the worst counts; --port picks one. A login that has something to ask does so only where stdin is a terminal."""
 
 
 @click.command(help="Print one snapshot of NODE (demo, local, or anything ssh accepts).", epilog=_EPILOG)
@@ -47,15 +49,26 @@ def exit_status(model: StatusModel) -> int:
     return max(states, key=lambda s: s.badness, default=State.ABSENT).exit_status
 
 
+def _person() -> Prompter | None:
+    """Whoever sits at the terminal; in scripts and pipes nobody is asked."""
+    if not sys.stdin.isatty():
+        return None
+    from eagletui.cli.prompter import TerminalPrompter
+
+    return TerminalPrompter()
+
+
 async def _look(
     node_name: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None
 ) -> StatusModel:
     from eagletui.monitor.survey import offline, survey
 
-    node = open_chosen(node_name, ssh_config, speed)
+    node = open_chosen(node_name, ssh_config, speed, _person())
     try:
         try:
             return await survey(node, port=port, log_path=log_path)
+        except LoginCancelledError:
+            raise
         except NodeError as error:
             return offline(node_name, error)
     finally:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eagletui.nodes.base import Node
+    from eagletui.nodes.prompter import Prompter
 
 SPECIAL = {
     "local": "eagletui.nodes.local:LocalNode",
@@ -18,7 +19,7 @@ SPECIAL = {
 """Names that are no host, with what makes each node (called without arguments)."""
 
 SSH = "eagletui.nodes.ssh:SshNode"
-"""What makes every other node: called with the name and `config_file`."""
+"""What makes every other node: called with the name, `config_file` and `prompter`."""
 
 
 def load(reference: str) -> Callable[..., Node]:
@@ -27,12 +28,12 @@ def load(reference: str) -> Callable[..., Node]:
     return cast("Callable[..., Node]", getattr(import_module(module), name))
 
 
-def open_node(name: str, *, config_file: Path | None = None) -> Node:
-    """The node a user named; nothing is connected yet. `config_file` is ssh's -F. Raises UsageError for what cannot
-    be a name.
+def open_node(name: str, *, config_file: Path | None = None, prompter: Prompter | None = None) -> Node:
+    """The node a user named; nothing is connected yet. `config_file` is ssh's -F; `prompter` asks the person during a
+    login, nobody is asked without one. Raises UsageError for what cannot be a name.
 
     Importing what an SSH node needs takes about 0.2 s: call this in a thread where a screen must not stall.
     """
     if name in SPECIAL:
         return load(SPECIAL[name])()
-    return load(SSH)(name, config_file=config_file)
+    return load(SSH)(name, config_file=config_file, prompter=prompter)
