@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import dataclass
 
@@ -19,6 +20,10 @@ from eagletui.shell.follow import FileHead, parse_file_head, read_range
 SLACK = 1 << 16
 """Bytes that may have come since the file was measured."""
 TIMEOUT_S = 10.0
+KEPT_S = 3.0
+"""For the last lines of a log that a container's runtime or the journal keeps."""
+QUIET_S = 0.4
+"""After them: as long without a line means that there are no more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,8 @@ def followers_of(source: LogSource) -> list[Follower]:
 
 async def read_tail(node: Node, source: LogSource, engine: str, skew_s: float | None) -> LogTail | None:
     """Read it, of every file. `skew_s`: the node's clock minus ours. None when it cannot be read. Raises NodeError."""
+    if (kept := kept_by(source)) is not None:
+        return await _end_of_kept(node, kept, Reader(engine), skew_s)
     reader = Reader(engine)
     ages: list[float] = []
     last: BatchSeen | None = None
@@ -74,12 +81,42 @@ async def read_tail(node: Node, source: LogSource, engine: str, skew_s: float | 
             ages.append(max(0.0, time.time() + skew_s - head.mtime))
     if not reader.bytes and not ages:
         return None if error is None else LogTail(LogState(), error=error)
-    age = min(ages, default=None)
+    return _told(reader, last, min(ages, default=None), error)
+
+
+def _told(reader: Reader, last: BatchSeen | None, age: float | None, error: str | None) -> LogTail:
     tokens_age = None
     if last is not None and age is not None:
         behind = elapsed(last.stamp, reader.newest_stamp)
         tokens_age = None if behind is None else age + behind
     return LogTail(reader.state, last.total if last else None, age, tokens_age, error)
+
+
+async def _end_of_kept(node: Node, follower: KeptFollower, reader: Reader, skew_s: float | None) -> LogTail | None:
+    """A log that is kept has no end to ask for: its last lines come, and then nothing for a while."""
+    last: BatchSeen | None = None
+    at: float | None = None
+    try:
+        async with asyncio.timeout(KEPT_S), node.stream(follower.next_run().command) as stream:
+            while True:
+                async with asyncio.timeout(QUIET_S if reader.bytes else KEPT_S):
+                    chunk = await stream.read()
+                if not chunk:
+                    follower.ended(stream.exit_status)
+                    break
+                for part in follower.took(chunk):
+                    if not isinstance(part, Part):
+                        continue
+                    at = part.at if part.at is not None else at
+                    for event in reader.feed(part.data, time.monotonic()):
+                        if isinstance(event, BatchSeen) and event.total.gen_tok_s is not None:
+                            last = event
+    except TimeoutError:
+        pass
+    if not reader.bytes:
+        return None if follower.error is None else LogTail(LogState(), error=follower.error)
+    age = None if skew_s is None or at is None else max(0.0, time.time() + skew_s - at)
+    return _told(reader, last, age, None)
 
 
 async def _end_of(

@@ -138,7 +138,7 @@ async def _ask(node: Node, server: Server, engine: Engine) -> _Asked:
 
 
 async def _tail(node: Node, server: Server, skew_s: float | None) -> LogTail | None:
-    if server.log.path is None or not server.log.readable:
+    if server.log.keeper is None and (server.log.path is None or not server.log.readable):
         return None
     try:
         return await read_tail(node, server.log, server.engine, skew_s)

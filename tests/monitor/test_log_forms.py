@@ -18,6 +18,7 @@ import pytest
 
 from eagletui.monitor import monitor as monitor_module
 from eagletui.monitor.keeper import Keeper
+from eagletui.monitor.log_tail import read_tail
 from eagletui.monitor.log_watch import LogWatch
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.snapshot import Snapshot
@@ -270,3 +271,10 @@ async def test_a_containers_log_goes_on_after_breaks(tmp_path: Path, monkeypatch
     shown = [line.text for n in range(watch.store.first, watch.store.end) if (line := watch.store.line(n)) is not None]
     assert shown == [f"out {n}" for n in range(written)]
     assert watch.view().path == "container 4f3c"
+    with log.open("a") as file:
+        file.write("2026-11-30T00:09:00Z [2026-11-30 00:09:00] server_args=ServerArgs(model_path='/m', tp_size=1)\n")
+    node = LocalNode()
+    tail = await read_tail(node, kept.log, "sglang", 0.0)
+    await node.aclose()
+    assert tail is not None
+    assert (tail.state.state, tail.state.args["model_path"], tail.error) == ("starting", "/m", None)
