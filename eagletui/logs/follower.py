@@ -210,6 +210,7 @@ class Follower:
         head = self._head.head
         if head is not None and not had_head:
             self.error = None
+            self._ends = 0
             self.pid = head.pid
             if (again := self._wrong(head)) is not None:
                 return again
@@ -392,7 +393,7 @@ class Follower:
         if status == NOT_READABLE:
             return self._elsewhere(
                 f"The log {self.name} may not be read by this login. Log in as the server's user, "
-                f"or make it readable: chmod a+r {self.name}"
+                f"or make it readable: chmod a+r {self.name} (and chmod a+x on a closed folder above it)"
             )
         return self._elsewhere(
             f"{self.name} is no regular file, so its past cannot be read. "

@@ -156,7 +156,15 @@ path=$1; first=${2:-0}; second=${3:-0}; third=${4:-0}
 for n in "$first" "$second" "$third"; do
 case ${n#[-+]} in ''|*[!0-9]*) printf '%s\n' "not a number" >&2; exit 2;; esac
 done
-[ -e "$path" ] || { printf '%s\n' "no such file" >&2; exit 3; }
+if [ ! -e "$path" ]; then
+d=$path
+while :; do
+case $d in */*) d=${d%/*};; *) d=.;; esac
+if [ -z "$d" ] || [ -e "$d" ]; then break; fi
+done
+if [ -d "${d:-/}" ] && [ ! -x "${d:-/}" ]; then printf '%s\n' "permission denied" >&2; exit 4; fi
+printf '%s\n' "no such file" >&2; exit 3
+fi
 [ -f "$path" ] || { printf '%s\n' "not a regular file" >&2; exit 5; }
 [ -r "$path" ] || { printf '%s\n' "permission denied" >&2; exit 4; }
 exec 3<"$path" || exit 4

@@ -364,7 +364,8 @@ def test_what_cannot_be_followed_says_what_to_do(tmp_path: Path) -> None:
     (wait,) = follower.finished(b"", 4)
     assert isinstance(wait, Wait)
     assert wait.error == (
-        "The log /srv/x.log may not be read by this login. Log in as the server's user, or make it readable: chmod a+r /srv/x.log"
+        "The log /srv/x.log may not be read by this login. Log in as the server's user, or make it readable: chmod a+r /srv/x.log "
+        "(and chmod a+x on a closed folder above it)"
     )
     assert follower.ended(5)[0] != wait
 
