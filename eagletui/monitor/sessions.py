@@ -17,7 +17,7 @@ from eagletui.errors import ChannelError
 from eagletui.nodes.base import Completed, Node, Stream
 from eagletui.shell.follow import parse_file_head, read_range
 from eagletui.shell.script import Command
-from eagletui.shell.scripts import FOLLOW, LOOP_TOOL, POLL, READ_RANGE, RUN_TOOL
+from eagletui.shell.scripts import FOLLOW, KEPT_LOG, LOOP_TOOL, POLL, READ_RANGE, RUN_TOOL
 
 if TYPE_CHECKING:
     import httpx
@@ -40,7 +40,7 @@ RANGE = 1 << 20
 
 _STREAMS = (POLL.name, FOLLOW.name, LOOP_TOOL.name)
 """The order of their worth: without the first nothing is known, without the last only the GPUs are seen less often."""
-_RANKS = {**{name: rank for rank, name in enumerate(_STREAMS)}, READ_RANGE.name: 1, RUN_TOOL.name: 3}
+_RANKS = {**{name: rank for rank, name in enumerate(_STREAMS)}, READ_RANGE.name: 1, KEPT_LOG.name: 1, RUN_TOOL.name: 3}
 _OTHER_RANK = 2
 _TOLD = {
     POLL.name: f"processes are looked at every {POLL_EVERY_S:.0f} s",
@@ -161,6 +161,11 @@ class Sessions:
                 stack.callback(self._release, held)
                 return held
         name = command.script.name
+        if name not in _STREAMS:
+            raise ChannelError(
+                f"it needs a session of its own, and {self.name}'s sshd allows {self.limit} at a time. Raise MaxSessions in its sshd_config",
+                full=True,
+            )
         self._repeated.append(name)
         stack.callback(self._repeated.remove, name)
         if name == POLL.name:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from eagletui.engines.metrics import read_metrics
 from eagletui.engines.spec import Engine, load_engine
-from eagletui.errors import CommandTimeout, NodeError, UsageError
+from eagletui.errors import ChannelError, CommandTimeout, NodeError, UsageError
 from eagletui.gpus.model import GpuReport
 from eagletui.logs.state import LogState
 from eagletui.monitor.assessment import Assessment
@@ -144,6 +144,8 @@ async def _tail(node: Node, server: Server, skew_s: float | None) -> LogTail | N
         return await read_tail(node, server.log, server.engine, skew_s)
     except CommandTimeout:
         return None  # a log on a hung file system must not freeze the verdict
+    except ChannelError as error:
+        return LogTail(LogState(), error=str(error))
 
 
 def _health(engine: Engine, asked: _Asked) -> Health | None:

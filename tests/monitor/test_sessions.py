@@ -20,7 +20,7 @@ from eagletui.nodes.local import LocalNode
 from eagletui.shell.follow import HeadReader, follow_from, follow_last
 from eagletui.shell.poll import start_poll
 from eagletui.shell.script import Command
-from eagletui.shell.scripts import LOOP_TOOL, RUN_TOOL
+from eagletui.shell.scripts import KEPT_LOG, LOOP_TOOL, RUN_TOOL
 from tests.requires import require
 
 
@@ -134,6 +134,15 @@ async def test_a_lesser_stream_gives_way() -> None:
             assert (await few.run(sleep(0))).stdout == b"done\n"
             async with few.stream(LOOP) as loop:
                 assert await loop.read() == b"row\n"
+
+
+async def test_what_cannot_be_done_by_commands_is_told() -> None:
+    few = Sessions(FewNode(1))
+    few.limit = 1
+    with pytest.raises(ChannelError, match=r"allows 1 at a time\. Raise MaxSessions"):
+        async with few.stream(Command(KEPT_LOG, ("docker", "x", "", "900"))):
+            pass
+    assert few.note is None
 
 
 async def test_polling_by_commands() -> None:
