@@ -12,7 +12,7 @@ class Source(Protocol):
     """A node under watch. Everything is called on the app's event loop.
 
     `revision` grows with every change of the snapshot. `on_change` is called when something changed: the first change after quiet
-    at once, further ones at most every 100 ms; the screen paints on each call and needs no throttle of its own.
+    at once, many of them at most every 100 ms; the screen paints on each call and needs no throttle of its own.
     """
 
     on_change: Callable[[], None] | None

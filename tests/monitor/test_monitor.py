@@ -17,6 +17,7 @@ from eagletui.monitor import log_watch
 from eagletui.monitor import monitor as monitor_module
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.monitor import NodeMonitor
+from eagletui.monitor.publish import AT_ONCE, EVERY_S, GAP_S
 from eagletui.monitor.snapshot import Snapshot, Verdict
 from eagletui.nodes.local import LocalNode
 from eagletui.servers.model import State
@@ -146,9 +147,10 @@ async def test_changes_are_published_at_most_ten_times_a_second(tmp_path: Path) 
             told: list[float] = []
             monitor.on_change = lambda: told.append(time.monotonic())
             await until(monitor, lambda s: s.verdict.state is State.READY)
-            gaps = [b - a for a, b in pairwise(told)]
             assert told
-            assert min(gaps) >= 0.09
+            assert min(b - a for a, b in pairwise(told)) >= GAP_S * 0.9
+            apart = AT_ONCE + 3  # so many are told at once after quiet, and three later ones at an even pace
+            assert all(later - earlier >= 3 * EVERY_S * 0.9 for earlier, later in zip(told, told[apart:], strict=False))
 
 
 async def test_no_alarm_flashes_on_the_way_to_ready(tmp_path: Path) -> None:
