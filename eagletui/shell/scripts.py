@@ -190,7 +190,7 @@ fi
 if timeout 1 true >/dev/null 2>&1; then exec timeout "$third" tail "$@"; fi
 exec tail "$@"
 } <&3 2>&1 &
-exec >/dev/null
+exec >/dev/null 2>&1
 while read -r eagletui_beat; do :; done
 exit 0
 """,

@@ -256,6 +256,20 @@ def test_a_follower_ends_on_the_node_when_its_stdin_ends(tmp_path: Path) -> None
     assert not [pid for pid in below if Path(f"/proc/{pid}").exists()]
 
 
+def test_a_follower_without_a_keeper_says_when_its_lease_ends(tmp_path: Path) -> None:
+    """Its shell still waits for its stdin, but nothing holds its outputs any more: that is how a client is told."""
+    log = tmp_path / "log"
+    log.write_text("one\n")
+    with stream(Command(FOLLOW, (str(log), "+1", "0", "1")), tmp_path) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        began = time.monotonic()
+        assert process.stdout.read().endswith(b"one\n")
+        process.stderr.read()
+        assert time.monotonic() - began < 10
+        assert process.poll() is None
+
+
 def _below(pid: int) -> list[int]:
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
