@@ -26,6 +26,12 @@ _USERS = 16
 """Users whose names are asked beside those of servers, so that others' GPU memory has a name."""
 _ORPHANS_LOOKED_AT = 16
 
+_HIDDEN = (
+    "this login sees only its own processes (/proc is mounted with hidepid), so servers of other users are not shown; "
+    "log in as their user to see them"
+)
+"""Every /proc has a process 1, and it is seldom one's own."""
+
 
 @dataclass(slots=True)
 class _Found:
@@ -151,8 +157,10 @@ def discover(
     needed = asked or users_wanted
     details = parse_details((yield ask_details(asked, users_wanted))) if needed else Details(complete=True)
     notes: tuple[str, ...] = ()
+    if all(process.pid != 1 for process in everything):
+        notes = (_HIDDEN,)
     if not details.complete:
-        notes = ("the node's answer about processes was cut short, so ports and logs may be missing",)
+        notes += ("the node's answer about processes was cut short, so ports and logs may be missing",)
     there = [one for one in found if not details.complete or details.of(one.launcher.pid) is not None]
     servers = [_server(one, processes, table, details) for one in sorted(there, key=lambda one: one.launcher.started)]
     users = dict(details.users)
