@@ -65,6 +65,8 @@ async def dial_tcp(settings: HostSettings) -> socket.socket:
         sock = socket.socket(family, kind, protocol)
         sock.setblocking(False)
         try:
+            if settings.bind_address is not None:
+                await _bind(sock, settings.bind_address)
             await loop.sock_connect(sock, address)
         except OSError as exc:
             sock.close()
@@ -75,6 +77,12 @@ async def dial_tcp(settings: HostSettings) -> socket.socket:
         else:
             return sock
     raise connect_error(settings, failure) from failure
+
+
+async def _bind(sock: socket.socket, name: str) -> None:
+    """Connect from this address (BindAddress). Raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(name, 0, family=sock.family, type=socket.SOCK_STREAM)
+    sock.bind(found[0][4])
 
 
 def connect_error(settings: HostSettings, failure: OSError) -> NodeError:
@@ -88,6 +96,13 @@ def connect_error(settings: HostSettings, failure: OSError) -> NodeError:
         return ConnectError(f"no route to {where}: {failure.strerror}. Check the network or the VPN")
     if failure.errno == errno.ETIMEDOUT:
         return ConnectError(f"{where} does not answer. Check the network, the VPN or a firewall")
+    if settings.bind_address is not None and (
+        failure.errno == errno.EADDRNOTAVAIL or isinstance(failure, socket.gaierror)
+    ):
+        return ConnectError(
+            f"cannot connect to {where} from {settings.bind_address}: {failure.strerror}. "
+            "Check BindAddress in ssh's configuration"
+        )
     return ConnectError(f"cannot connect to {where}: {failure.strerror or failure}")
 
 

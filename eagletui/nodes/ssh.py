@@ -321,6 +321,10 @@ _TEXT_OPTIONS = (
     "HostKeyAlgorithms",
     "ConnectTimeout",
     "PreferredAuthentications",
+    "Ciphers",
+    "KexAlgorithms",
+    "MACs",
+    "BindAddress",
 )
 _YES_NO_OPTIONS = (
     "IdentitiesOnly",
@@ -353,8 +357,9 @@ def settings_without_ssh(target: Target, config_file: Path | None) -> HostSettin
     lines = [f"hostname {options.host}", f"user {options.username}", f"port {options.port}"]
     lines += [f"proxyjump {options.tunnel}"] if options.tunnel else []
     for name in _TEXT_OPTIONS:
-        value = options.config.get(name)
-        lines += [f"{name} {_joined(value)}"] if value is not None else []
+        # asyncssh reads `none` as None: it is not the same as nothing said.
+        value = options.config.get(name, "")
+        lines += [f"{name} {'none' if value is None else _joined(value)}"] if value != "" else []
     for name in _YES_NO_OPTIONS:
         value = options.config.get(name)
         lines += [f"{name} {'yes' if value else 'no'}"] if value is not None else []

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from eagletui.errors import ConnectError
+from eagletui.errors import ConnectError, UnknownHostError
 from eagletui.nodes.target import Target
 
 READ_SECONDS = 10.0
@@ -47,7 +47,9 @@ class HostSettings:
     `algorithms` are host key
     algorithms, best first, empty where the library decides. `proxy_jump` lists hops, nearest first. `proxy_command`
     is ready for a shell. `strict`: an unknown host key is refused without a question. `login_methods` are those to try,
-    in order; `batch`: nobody is to be asked; `password_prompts` is how often a person may try.
+    in order; `batch`: nobody is to be asked; `password_prompts` is how often a person may try. `ciphers`, `key_exchanges`,
+    `macs` and `signatures` (those of the user's keys) are algorithms, best first, empty where the library decides.
+    `bind_address` is this machine's address to connect from.
     """
 
     name: str
@@ -73,6 +75,11 @@ class HostSettings:
     batch: bool = False
     password_prompts: int = PASSWORD_PROMPTS
     compression: bool = False
+    ciphers: tuple[str, ...] = ()
+    key_exchanges: tuple[str, ...] = ()
+    macs: tuple[str, ...] = ()
+    signatures: tuple[str, ...] = ()
+    bind_address: str | None = None
 
     @property
     def public_key_login(self) -> bool:
@@ -129,6 +136,12 @@ async def ask_ssh(target: Target, config_file: Path | None) -> HostSettings:
             await process.wait()
     if process.returncode != 0:
         said = err.decode(errors="replace").strip().splitlines()
+        if said and "Could not resolve host" in said[-1]:
+            # Only with CanonicalizeHostname does `ssh -G` look a name up.
+            raise UnknownHostError(
+                f"cannot find {target.host}: ssh's configuration (CanonicalizeHostname) knows no domain that has it. "
+                "Check the name, or give it a HostName in ~/.ssh/config"
+            )
         raise ConnectError(
             f"ssh cannot read its configuration for {target}: {said[0] if said else f'exit {process.returncode}'}"
         )
@@ -171,13 +184,27 @@ def parse_ssh_g(target: Target, text: str) -> HostSettings:
         alias=alias,
         connect_timeout=float(timeout) if timeout.isdigit() and int(timeout) > 0 else None,
         family=_FAMILIES.get(one("addressfamily"), socket.AF_UNSPEC),
-        algorithms=tuple(a for a in one("hostkeyalgorithms").split(",") if a),
+        algorithms=_names(one("hostkeyalgorithms")),
         strict=one("stricthostkeychecking") in {"yes", "true"},
         login_methods=_login_methods({m: one(s) for m, s in _SWITCHES.items()}, one("preferredauthentications")),
         batch=one("batchmode") in {"yes", "true"},
         password_prompts=int(prompts) if (prompts := one("numberofpasswordprompts")).isdigit() else PASSWORD_PROMPTS,
         compression=one("compression") == "yes",
+        ciphers=_names(one("ciphers")),
+        key_exchanges=_names(one("kexalgorithms")),
+        macs=_names(one("macs")),
+        signatures=_names(one("pubkeyacceptedalgorithms") or one("pubkeyacceptedkeytypes")),
+        bind_address=bound if (bound := one("bindaddress")) not in {"", "none"} else None,
     )
+
+
+def _names(value: str) -> tuple[str, ...]:
+    """Names of algorithms. `ssh -G` has worked out patterns and changes to the defaults (`+`, `-`, `^`); where there is
+    no ssh they are left to the library's defaults.
+    """
+    if value[:1] in {"+", "-", "^"} or "*" in value or "?" in value:
+        return ()
+    return tuple(name for name in value.split(",") if name)
 
 
 def _login_methods(switches: dict[str, str], preferred: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import asyncssh
-from asyncssh import public_key
+from asyncssh import encryption, kex, mac, public_key
 
 from eagletui.errors import HostKeyError
 from eagletui.nodes.asking import Asking
@@ -62,6 +62,7 @@ class LoginClient(asyncssh.SSHClient):
         self.banner = ""
         self.lost: Exception | None = None
         self.methods: Sequence[str] = ()
+        self.showed_key = False
         self._deadline = deadline
         self._conn: asyncssh.SSHClientConnection | None = None
 
@@ -77,10 +78,12 @@ class LoginClient(asyncssh.SSHClient):
         self.lost = exc or ConnectionError("closed")
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002 - asyncssh's signature
+        self.showed_key = True
         self.refusal = self.trust.judge(key.public_data)
         return self.refusal is None
 
     def validate_host_ca_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:  # noqa: ARG002 - asyncssh's signature
+        self.showed_key = True
         self.refusal = self.trust.judge_authority(key.public_data)
         return self.refusal is None
 
@@ -143,6 +146,10 @@ async def handshake(
         known_hosts=([], [], [], [], [], [], []),
         host_key_alias=settings.alias,
         server_host_key_algs=list(client.trust.algorithms(_supported())),
+        encryption_algs=_usable("Ciphers", settings.ciphers, encryption.get_encryption_algs()),
+        kex_algs=_usable("KexAlgorithms", settings.key_exchanges, kex.get_kex_algs()),
+        mac_algs=_usable("MACs", settings.macs, mac.get_mac_algs()),
+        signature_algs=_usable("PubkeyAcceptedAlgorithms", settings.signatures, public_key.get_public_key_algs()),
         x509_trusted_certs=None,
         x509_trusted_cert_paths=[],
         username=settings.user,
@@ -168,6 +175,15 @@ async def handshake(
 def _supported() -> list[str]:
     names = public_key.get_default_certificate_algs() + public_key.get_default_public_key_algs()
     return [name.decode("ascii") for name in names]
+
+
+def _usable(keyword: str, wanted: Sequence[str], supported: Sequence[bytes]) -> Sequence[str]:
+    """Those of the user's algorithms that the library has. () stands for its defaults."""
+    names = {name.decode("ascii") for name in supported}
+    found = [name for name in wanted if name in names]
+    if wanted and not found:
+        raise asyncssh.KeyExchangeFailed(f"none of {keyword} {','.join(wanted)} is known here")
+    return found or ()
 
 
 # Keys

@@ -50,6 +50,11 @@ def _closed(settings: HostSettings, client: LoginClient | None) -> str:
             f"{where} closed the connection while it waited for an answer. sshd waits 2 minutes "
             "unless its LoginGraceTime says otherwise; connect again and answer sooner"
         )
+    if client is not None and client.heard and not client.showed_key:
+        return (
+            f"{where} closed the connection before it showed its host key: as sshd does where no algorithm of "
+            f"HostKeyAlgorithms, KexAlgorithms, Ciphers or MACs is common to both. Try `ssh -v {settings.name}`"
+        )
     if client is not None and client.heard:
         return f"{where} closed the connection before the login was done. Try `ssh -v {settings.name}`"
     return (

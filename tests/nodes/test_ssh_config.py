@@ -108,6 +108,10 @@ async def test_both_readers_agree(name: str, tmp_path: Path) -> None:
     assert by_library == replace(
         by_ssh,
         algorithms=(),
+        ciphers=(),
+        key_exchanges=(),
+        macs=(),
+        signatures=(),
         user_known_hosts=by_ssh.user_known_hosts[:1],
         global_known_hosts=by_ssh.global_known_hosts[:1],
         accept_new=False,
