@@ -20,6 +20,9 @@ from tests.sshd import Sshd, children_of
 
 HEALS_S = 30.0
 """A client that follows again is here within a second or two; what is longer is a failure."""
+NOTICED_S = 17.0
+"""15 s by the product's keepalive, and what a busy machine adds."""
+REAL = "black hole, noticed by the product's own keepalive"
 
 
 def end_all(pids: list[int]) -> None:
@@ -75,6 +78,18 @@ class Cutter:
         assert len(self._client.entries("L")) > links, f"a black hole was not noticed in {self._dead_s} s"
         self._proxy.abandon()
 
+    def _real_black_hole(self) -> None:
+        """The same with the product's own keepalive, which a new connection takes."""
+        os.kill(self._client.pid, signal.SIGUSR1)
+        time.sleep(0.2)
+        self._proxy.drop()
+        self._client.wait_for(self._client.newest_number() + 5000, HEALS_S, "a reset before a black hole")
+        began = time.monotonic()
+        self._black_hole()
+        took = time.monotonic() - began
+        assert 10 < took < NOTICED_S, f"with the product's own keepalive a black hole was noticed after {took:.1f} s"
+        os.kill(self._client.pid, signal.SIGUSR2)
+
     def _kill_ours(self, pattern: str) -> None:
         """The processes of ours on the node whose command line this is; they are there once the client is back."""
         until = time.monotonic() + HEALS_S
@@ -113,6 +128,7 @@ KINDS: dict[str, Callable[[Cutter], None]] = {
     "connection reset": Cutter._reset,
     "connection closed": Cutter._closed,
     "black hole": Cutter._black_hole,
+    REAL: Cutter._real_black_hole,
     "tail on the node killed": Cutter._tail_killed,
     "poll shell on the node killed": Cutter._poll_shell_killed,
     "timeout of the poll shell killed": Cutter._poll_timeout_killed,
@@ -122,15 +138,18 @@ KINDS: dict[str, Callable[[Cutter], None]] = {
 
 
 def plan(count: int, seed: int, rare: tuple[str, ...]) -> list[str]:
-    """Kinds for `count` cuts, seeded: each kind in turn of a shuffled round, the `rare` (slow) ones a third as often."""
+    """Kinds for `count` cuts, seeded: each kind in turn of a shuffled round, the `rare` (slow) ones a third as often, and
+    REAL in the middle of each full hundred."""
     chosen = random.Random(seed)
     kinds: list[str] = []
     at = 0
     while len(kinds) < count:
-        one = [kind for kind in KINDS if kind not in rare or at % 3 == 0]
+        one = [kind for kind in KINDS if kind != REAL and (kind not in rare or at % 3 == 0)]
         chosen.shuffle(one)
         kinds += one
         at += 1
+    for middle in range(50, count - 49, 100):
+        kinds[middle] = REAL
     return kinds[:count]
 
 

@@ -163,9 +163,12 @@ class Client:
         until = time.monotonic() + seconds
         while (newest := self.newest_number()) < number:
             self.check()
-            said = [line for line in self.text().split("\n")[-4000:] if line[:2] in ("L ", "N ", "M ", "V ")][-12:]
-            assert time.monotonic() < until, f"line {number} not within {seconds} s after {why}: at {newest}; {said}"
+            assert time.monotonic() < until, f"{number} not within {seconds} s after {why}: at {newest}; {self.said()}"
             time.sleep(0.03)
+
+    def said(self) -> list[str]:
+        """What it wrote last, but for the lines of the log."""
+        return [line for line in self.text().split("\n") if line[:2] in ("L ", "N ", "M ", "V ", "G ")][-12:]
 
     def wait_for_text(self, text: str, seconds: float = 20.0) -> None:
         """Until it wrote this."""
