@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from eagletui.errors import LoginCancelledError
-from eagletui.nodes.prompter import Field, Nobody, Prompter, Question, clean_line, clean_lines
+from eagletui.nodes.prompter import Field, Nobody, Prompter, Question, clean_lines
 from eagletui.nodes.ssh_config import HostSettings
 
 PROMPTS_LIMIT = 10
@@ -151,7 +151,13 @@ class Asking:
             # Only something to read: it is shown above the next question.
             self._banner = said
             return ()
-        fields = tuple(Field(clean_line(label), secret=not echo, by_server=True) for label, echo in prompts)
+        # sshd puts what PAM has to say before the first prompt, with newlines: the last line is the prompt.
+        texts = [clean_lines(label) for label, _ in prompts]
+        said += tuple(line for lines in texts for line in lines[:-1])
+        fields = tuple(
+            Field(lines[-1] if lines else "", secret=not echo, by_server=True)
+            for lines, (_, echo) in zip(texts, prompts, strict=True)
+        )
         told = ("The answers were not accepted.",) if again else ()
         answers = await self._ask("answers to its questions", Question(self._login, fields, told=told, said=said))
         if answers is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.command import run
 from tests.e2e.terminal import Terminal, terminal
 from tests.requires import require
 from tests.sshd import Sshd
@@ -118,6 +120,13 @@ def test_status_asks_in_a_terminal(tmp_path: Path, sshd_server: Sshd, locked: Pa
         term.keys("-l", SECRET)
         term.keys("Enter")
         term.until(r"exit status (0|1\d)", 30)
+
+
+def test_status_in_a_pipe_asks_nobody(tmp_path: Path, sshd_server: Sshd, locked: Path) -> None:
+    done = run(tmp_path, "status", sshd_server.target(), "-F", str(locked), "--json")
+    assert done.returncode == 20
+    assert "nobody could be asked for the passphrase" in done.stderr
+    assert json.loads(done.stdout)["link"]["state"] == "down"
 
 
 def test_a_proxy_has_no_terminal_to_ask_on(tmp_path: Path, sshd_server: Sshd) -> None:
