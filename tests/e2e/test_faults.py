@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -49,6 +50,11 @@ class CountingNode(SshNode):
 
 def home_of(sshd: Sshd, shell: str = "bash") -> Path:
     return Path(pwd.getpwnam(sshd.user(shell)).pw_dir)
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(monitor_module, "TASK_RETRY_S", 1.0)
 
 
 @pytest.fixture(autouse=True)
@@ -108,11 +114,8 @@ def note_of(snapshot: Snapshot, word: str) -> str:
 
 
 @pytest.mark.parametrize("sessions", [1, 2, 3])
-async def test_few_sessions(
-    sessions: int, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_few_sessions(sessions: int, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
     """Everything is seen, less often where there is no session for it, and a note says so."""
-    monkeypatch.setattr(monitor_module, "TASK_RETRY_S", 1.0)
     tools = build(open_folder / "tools", (DATA / "cases/02-healthy-one-gpu-idle/gpus.txt").read_text())
     options = (f"MaxSessions {sessions}", f"SetEnv PATH={tools}:/usr/bin:/bin")
     with (
@@ -460,6 +463,27 @@ def test_a_full_home(shell: str, tmp_path: Path, sshd_users: dict[str, str], ssh
     assert done.returncode in (0, 10), done.stderr
     server = json.loads(done.stdout)["servers"][0]
     assert (server["port"], server["log"]) == (port, str(log))
+
+
+def test_a_full_tmp(tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path) -> None:
+    """In a mount namespace of its sshd, so that nobody else's /tmp is."""
+    require("unshare")
+    fills = 'mount -t tmpfs -o size=16k,mode=1777 tests /tmp && ! cat /dev/zero >/tmp/filler 2>/dev/null && exec "$@"'
+    with (
+        TemporaryDirectory(dir="/var/tmp") as folder,
+        start_sshd(
+            Path(folder, "sshd"), sshd_users, ssh_key, prefix=("unshare", "--mount", "sh", "-c", fills, "sh")
+        ) as sshd,
+        engine_of_user(sshd.user("bash"), home_of(sshd)) as (port, log),
+    ):
+        full = subprocess.run(
+            ["nsenter", "-t", str(sshd.process.pid), "-m", "sh", "-c", "echo x >/tmp/more"],
+            capture_output=True, timeout=20, check=False,
+        )  # fmt: skip
+        assert b"No space" in full.stderr or b"I/O error" in full.stderr
+        done = run(tmp_path, "status", sshd.target("bash"), "-F", str(sshd.config), "--json", "--port", str(port))
+    assert done.returncode in (0, 10), done.stderr
+    assert json.loads(done.stdout)["servers"][0]["log"] == str(log)
 
 
 async def test_a_full_disk_here(sshd_server: Sshd, open_folder: Path) -> None:
