@@ -78,6 +78,11 @@ class LazyMonitor:
         if self._monitor is not None:
             self._monitor.probe_now()
 
+    def connect_now(self) -> None:
+        """Try to connect at once."""
+        if self._monitor is not None:
+            self._monitor.connect_now()
+
     async def run(self) -> None:
         """Make the monitor, and watch until cancelled."""
         try:

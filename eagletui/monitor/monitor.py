@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from eagletui.errors import ChannelError, CommandTimeout, EagletuiError, LinkLostError, NodeError
 from eagletui.logs.state import LogState
@@ -17,12 +14,14 @@ from eagletui.monitor.drive import find_servers
 from eagletui.monitor.family_watch import FamilyCount
 from eagletui.monitor.gpu_watch import GpuWatch
 from eagletui.monitor.keeper import Keeper
+from eagletui.monitor.link import LinkWatch
 from eagletui.monitor.plainest import plainest
 from eagletui.monitor.poller import Poller, open_poller
 from eagletui.monitor.publish import Publisher
 from eagletui.monitor.server_watch import ServerWatch, absent
 from eagletui.monitor.sessions import Sessions
-from eagletui.monitor.snapshot import Health, Link, LogView, Snapshot, Throughput, Verdict
+from eagletui.monitor.sleep import Clocks, Missed, Sleeps, missed, read_clocks
+from eagletui.monitor.snapshot import Health, LogView, Snapshot, Throughput, Verdict, aged
 from eagletui.monitor.survey import assess
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Inventory, Server, State
@@ -41,9 +40,10 @@ LOOK_AT_LOG_S = 2.0
 """How often the name of the log is looked at: a rotated one is told, and followed where it is known by name only."""
 RENEW_S = LEASE_S - 60.0
 """The poller ends on the node with its lease; a new one is opened before."""
-PING_EVERY_S = 2.0
-LATENCIES = 60
-BACKOFF_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0)
+CLOCK_S = 1.0
+"""How often the clocks are compared: a second after waking is soon enough to be told, and costs nothing."""
+SLEPT_NOTE_S = 60.0
+"""How long it is told that this machine slept."""
 TASK_RETRY_S = 5.0
 NOTE_S = 10.0
 """How long a task that failed has to run again before its note goes."""
@@ -63,16 +63,18 @@ class NodeMonitor:
         *,
         port: int | None = None,
         log_path: str | None = None,
-        on_failure: Callable[[NodeError], None] | None = None,
+        on_failure: Callable[[EagletuiError], None] | None = None,
     ) -> None:
         self.revision = 0
         self._publisher = Publisher(self._changed)
         self._node = Sessions(node)
         self._port = port
         self._log_path = log_path
-        self._on_failure = on_failure
-        self._link = Link("connecting")
-        self._latencies: deque[float] = deque(maxlen=LATENCIES)
+        self._link = LinkWatch(
+            self._node, on_change=self._mark, on_up=self._link_up, on_lost=self._link_lost, on_failure=on_failure
+        )
+        self._sleeps = Sleeps()
+        self._fresh_since = 0.0
         self._inventory = Inventory()
         self._discovered = False
         self._wanted: str | None = None
@@ -87,7 +89,7 @@ class NodeMonitor:
         self._found = asyncio.Event()
         self._inventory_wall = time.time()
         self._verdicts: dict[str, Verdict] = {}
-        self._judged = self._chosen = self._was_up = False
+        self._judged = self._chosen = False
 
     # What the screen asks
 
@@ -105,12 +107,14 @@ class NodeMonitor:
         now = time.monotonic()
         watch = self._watch
         verdict = self._verdict(now)
-        return Snapshot(
+        link = self._link.look()
+        seen_at = now if link.lost_at is None else link.lost_at  # nobody knows whether it lives on
+        found = Snapshot(
             node=self._node.name,
             revision=self.revision,
             at=now,
             wall=time.time(),
-            link=replace(self._link, latencies=tuple(self._latencies), latency_ms=self._node.latency_ms),
+            link=link,
             inventory=self._inventory,
             server=watch.server if watch else None,
             verdict=verdict,
@@ -123,11 +127,16 @@ class NodeMonitor:
             verdicts=tuple({**self._verdicts, **({watch.server.id: verdict} if watch else {})}.items()),
             family_alive=self._family.alive if watch and watch.alive is not None else None,
             family_total=self._family.total if watch and watch.alive is not None else None,
-            uptime_s=now - watch.started if watch and watch.started is not None else None,
+            uptime_s=max(0.0, seen_at - self._sleeps.aged(watch.started))
+            if watch and watch.started is not None
+            else None,
             notes=(*self._inventory.notes, *self._notes.values(), *((few,) if (few := self._node.note) else ())),
             discovered=self._discovered,
             undecided=self._judged and not self._chosen and self._port is None and len(self._inventory.servers) > 1,
+            family_at=watch.family_at if watch else None,
+            fresh_since=self._fresh_since,
         )
+        return aged(found, self._sleeps.aged) if self._sleeps else found
 
     def select_server(self, id: str) -> None:  # noqa: A002 - the word of the snapshot
         """Show another server of the node."""
@@ -140,27 +149,18 @@ class NodeMonitor:
         if self._watch is not None:
             self._watch.probe_now()
 
+    def connect_now(self) -> None:
+        """A person wants the link: try at once, and ask what the login asks."""
+        self._link.connect_now()
+
     async def run(self) -> None:
         """Connect and watch, again and again, until cancelled. Returns only when the first connection fails."""
-        attempt = 0
-        connected = False
-        while True:
-            self._set_link(Link("connecting", error=self._link.error))
-            try:
-                await self._node.connect()
-                connected, attempt = True, 0
-                self._was_up = True
-                self._set_link(Link("up", at=time.monotonic()))
-                await self._session()
-            except NodeError as error:
-                self._set_link(Link("down", error=str(error), at=time.monotonic()))
-                if not connected:
-                    if self._on_failure is not None:
-                        self._on_failure(error)
-                    return
-            pause = BACKOFF_S[min(attempt, len(BACKOFF_S) - 1)]
-            attempt += 1
-            await asyncio.sleep(pause * random.uniform(0.8, 1.2))  # noqa: S311 - jitter, so that many clients do not come at once
+        clocks = asyncio.create_task(self._supervise("clocks", self._watch_clocks))
+        try:
+            await self._link.run(self._session)
+        finally:
+            clocks.cancel()
+            await asyncio.gather(clocks, return_exceptions=True)
 
     async def aclose(self) -> None:
         """Close the link. The server goes on."""
@@ -173,7 +173,8 @@ class NodeMonitor:
         """Everything that needs the link. Raises NodeError when it breaks."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._supervise("latency", self._measure))
+                tasks.create_task(self._supervise("latency", self._link.measure))
+                tasks.create_task(self._supervise("link", self._link.prove))
                 tasks.create_task(self._supervise("processes", self._poll))
                 tasks.create_task(self._supervise("GPUs", self._gpus.run))
                 tasks.create_task(self._supervise("other servers", self._judge_others))
@@ -212,11 +213,41 @@ class NodeMonitor:
         told = f"{type(error).__name__}: {error}"
         self._note(what, f"{what}: stopped by an error of eagletui itself ({told}); it is started again")
 
-    async def _measure(self) -> None:
+    async def _watch_clocks(self) -> None:
+        before = read_clocks()
         while True:
-            self._latencies.append(await self._node.ping())
-            self._mark()
-            await asyncio.sleep(PING_EVERY_S)
+            await asyncio.sleep(CLOCK_S)
+            before = self.compare_clocks(before, read_clocks())
+
+    def compare_clocks(self, before: Clocks, now: Clocks) -> Clocks:
+        """What is done when time passed without us between two looks at the clocks. Gives the later look."""
+        gap = missed(before, now, CLOCK_S)
+        if gap is not None:
+            self._missed(gap, now.steady)
+        return now
+
+    def _missed(self, gap: Missed, now: float) -> None:
+        if gap.kind == "slept":
+            self._sleeps.add(now, gap.seconds)
+            self._fresh_since = now
+        if self._watch is not None:
+            self._watch.missed(gap, now)
+        if gap.kind == "slept" or self._link.view.state != "connecting":  # a question on the terminal stops us, too
+            self._note("sleep", gap.sentence())
+            asyncio.get_running_loop().call_later(SLEPT_NOTE_S, self._note, "sleep", None)
+        self._link.woke()
+
+    def _link_up(self, now: float) -> None:
+        self._fresh_since = now
+        if self._judged:
+            self._found.set()
+        if self._watch is not None:
+            self._watch.link_up(now)
+
+    def _link_lost(self, at: float) -> None:
+        self._verdicts = {}
+        if self._watch is not None:
+            self._watch.link_lost(at)
 
     async def _watch_selected(self) -> None:
         """One watch at a time: it is ended and another begun when another server is chosen."""
@@ -372,12 +403,13 @@ class NodeMonitor:
         self._mark()
 
     def _verdict(self, now: float) -> Verdict:
-        if self._link.state == "down" or (self._link.state == "connecting" and self._was_up):
-            return absent_link(self._link.error)
+        link = self._link.view
+        if link.state == "down" or (link.state == "connecting" and self._link.was_up):
+            return absent_link(link.error, link.lost_at)
         if self._watch is not None:
             return self._watch.verdict(now)
         if not self._discovered:
-            if self._link.state == "connecting":
+            if link.state == "connecting":
                 return absent(f"connecting to {self._node.name}", "connecting")
             return absent("looking for servers", "looking")
         if self._port is not None and self._inventory.servers:
@@ -387,10 +419,6 @@ class NodeMonitor:
         return absent(f"no server on {where}")
 
     # Changes
-
-    def _set_link(self, link: Link) -> None:
-        self._link = link
-        self._mark()
 
     def _note(self, key: str, text: str | None) -> None:
         if text is None:
@@ -406,11 +434,11 @@ class NodeMonitor:
         self.revision += 1
 
 
-def absent_link(error: str | None) -> Verdict:
+def absent_link(error: str | None, since: float | None) -> Verdict:
     """OFFLINE with its sentence."""
     from eagletui.servers.verdict import Evidence, judge
 
-    return Verdict(*judge(Evidence(linked=False, link_error=error)))
+    return Verdict(*judge(Evidence(linked=False, link_error=error)), since)
 
 
 def _members(inventory: Inventory) -> frozenset[tuple[int, int]]:

@@ -14,6 +14,7 @@ from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.log_watch import LogWatch
 from eagletui.monitor.probes import HEALTH_TIMEOUT_S, Answer, Prober, health_interval_s
 from eagletui.monitor.series import Series
+from eagletui.monitor.sleep import Missed
 from eagletui.monitor.snapshot import STALE_S, Health, Throughput, Verdict
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Member, Reason, Server, State
@@ -26,6 +27,8 @@ METRICS_ALONE_EVERY_S = 2.0
 METRICS_TIMEOUT_S = 5.0
 RUNNING_FRESH_S = 30.0
 LATENCIES = 60
+CATCH_UP_S = 3.0
+"""Lines that come within it after a break were written during the break: no sign that tokens flow now."""
 _SERIES = ("gen_tok_s", "accept_len", "running", "queued")
 
 
@@ -56,6 +59,10 @@ class ServerWatch:
         self.launcher_alive: bool | None = None
         self.alive: int | None = None
         self.total: int | None = None
+        self.family_at: float | None = None
+        """When the family was last counted."""
+        self._fresh_since = 0.0
+        """What was seen before it was seen before a break of the link: it is shown, and says nothing about now."""
         self._node = node
         self._on_change = on_change
         self._probe = asyncio.Event()
@@ -105,14 +112,60 @@ class ServerWatch:
         """The poller counted the family."""
         changed = (alive, total, launcher_alive) != (self.alive, self.total, self.launcher_alive)
         self.alive, self.total, self.missing, self.launcher_alive = alive, total, missing, launcher_alive
+        self.family_at = time.monotonic()
         if changed:
             self._on_change()
 
+    def link_lost(self, at: float) -> None:
+        """Nothing is seen since then."""
+        for series in self.series.values():
+            series.gap_began(at)
+
+    def link_up(self, now: float) -> None:
+        """It is seen again: what was known before gives no verdict any more."""
+        self._fresh_since = now
+        self._figures = None  # counters over a break give a mean of it, not a rate of now
+        for series in self.series.values():
+            series.gap_ended(now)
+
+    def missed(self, gap: Missed, now: float) -> None:
+        """Time passed without us, until now."""
+        if gap.kind == "slept":
+            self._fresh_since = now
+            self._figures = None
+        for series in self.series.values():
+            if gap.kind == "slept":
+                series.slept(now, gap.seconds)
+            elif gap.kind == "stopped":
+                series.gap_began(now - gap.seconds)
+                series.gap_ended(now)
+        self.probe_now()
+
+    def _is_fresh(self, at: float | None) -> bool:
+        return at is not None and at >= self._fresh_since
+
+    def _tokens_seen_at(self) -> float | None:
+        """When a token was last seen, of those that say something about now."""
+        at = self._tokens_at
+        return None if at is None or (self._fresh_since and at < self._fresh_since + CATCH_UP_S) else at
+
+    def _looking_again(self) -> bool:
+        """Whether too little was seen since the break: a live family, and a sign of what it does."""
+        if not self._fresh_since or self.launcher_alive is False:
+            return False
+        if not self._is_fresh(self.family_at):
+            return True
+        return self.server.port is not None and not (
+            self._is_fresh(self.health.at) or self._tokens_seen_at() is not None
+        )
+
     def verdict(self, now: float) -> Verdict:
         """The state by everything known now."""
+        if self._looking_again():
+            return Verdict(State.UNKNOWN, Reason("looking", "the link is back: asking the server again"))
         health = self.health
         seen = None
-        if health.at is not None:
+        if health.at is not None and self._is_fresh(health.at):
             seen = HealthSeen(health.status, health.error, now - health.at)
         log = self.log.state
         if (
@@ -121,7 +174,9 @@ class ServerWatch:
             and (health.at is None or self._asked_at < self._ready_at)
         ):
             log = replace(log, state="starting", phase="warmup")  # its own word is not enough: /health is being asked
-        running = self._running[1] if self._running and now - self._running[0] <= RUNNING_FRESH_S else None
+        running = None
+        if self._running and self._is_fresh(self._running[0]) and now - self._running[0] <= RUNNING_FRESH_S:
+            running = self._running[1]
         if (
             health.at is None
             and log.state == "unknown"
@@ -130,6 +185,7 @@ class ServerWatch:
         ):
             # Nothing was heard yet: no verdict is better than a wrong one that flashes by.
             return Verdict(State.UNKNOWN, Reason("looking", f"asking the server on port {self.server.port}"))
+        tokens_at = self._tokens_seen_at()
         state, reason = judge(
             Evidence(
                 server=self.server,
@@ -140,7 +196,7 @@ class ServerWatch:
                 log=log,
                 health=seen,
                 running=running,
-                tokens_age_s=None if self._tokens_at is None else now - self._tokens_at,
+                tokens_age_s=None if tokens_at is None else now - tokens_at,
                 was_ready=self._was_ready,
             )
         )
@@ -153,7 +209,7 @@ class ServerWatch:
     def current_throughput(self, now: float) -> Throughput:
         """The last figures, marked stale when they are old."""
         at = self.throughput.at
-        return replace(self.throughput, stale=at is not None and now - at > STALE_S)
+        return replace(self.throughput, stale=at is not None and (now - at > STALE_S or at < self._fresh_since))
 
     def _batch(self, sample: BatchSample, at: float) -> None:
         """Figures from a batch line or /metrics. Fields that it does not tell keep their last value."""

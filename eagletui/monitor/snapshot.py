@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from eagletui.gpus.model import GpuReport
@@ -12,19 +13,27 @@ from eagletui.monitor.series import Series
 from eagletui.servers.model import Inventory, Reason, Server, State
 
 LinkState = Literal["up", "down", "connecting"]
+LinkNeeds = Literal["login", "look"]
+"""What a person has to do before it makes sense to try again: answer a login's questions, or look at what is wrong."""
 STALE_S = 15.0
 """A batch line comes every few seconds while tokens flow; older figures are the last ones, not the current ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The link to the node. `latencies` are the last round trips in ms (newest last) for a sparkline; `error` is a sentence."""
+    """The link to the node. `latencies` are the last round trips in ms (newest last) for a sparkline, None where there was no link; `error`
+    is a sentence. `at`: since when it is in this state; `lost_at`: since when there is no link, None before the first and while there is one.
+    `retry_at`: when it is tried again by itself, None while it is tried, or when it is not: then `needs` says why.
+    """
 
     state: LinkState
     latency_ms: float | None = None
-    latencies: tuple[float, ...] = ()
+    latencies: tuple[float | None, ...] = ()
     error: str | None = None
     at: float | None = None
+    lost_at: float | None = None
+    retry_at: float | None = None
+    needs: LinkNeeds | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +98,7 @@ class Snapshot:
     """Everything the screen shows, for the selected server. `revision` grows with every change; `at` and `wall` are when it was taken.
 
     `server` None: none is selected or found. `verdicts` holds one verdict a server id. `family_alive`/`family_total`: members alive now of members known.
+    `fresh_since`: what was seen before it was seen before the link broke or this machine slept. `family_at`: when members were counted.
     `undecided`: there are several servers, and the user has named none of them. `series` by name: "gen_tok_s", "accept_len", "running", "queued".
     """
 
@@ -113,3 +123,26 @@ class Snapshot:
     notes: tuple[str, ...] = ()
     discovered: bool = False
     undecided: bool = False
+    family_at: float | None = None
+    fresh_since: float = 0.0
+
+
+def aged(snapshot: Snapshot, true_time: Callable[[float], float]) -> Snapshot:
+    """The snapshot with every time as it would be, had the monotonic clock gone on while this machine slept: ages are true then."""
+
+    def at(when: float | None) -> float | None:
+        return None if when is None else true_time(when)
+
+    s = snapshot
+    phases = tuple(replace(phase, began_at=at(phase.began_at)) for phase in s.startup.phases)
+    return replace(
+        s,
+        link=replace(s.link, at=at(s.link.at), lost_at=at(s.link.lost_at)),
+        verdict=replace(s.verdict, since=at(s.verdict.since)),
+        log=replace(s.log, grew_at=at(s.log.grew_at)),
+        startup=replace(s.startup, phases=phases),
+        health=replace(s.health, at=at(s.health.at)),
+        throughput=replace(s.throughput, at=at(s.throughput.at)),
+        gpus=replace(s.gpus, at=at(s.gpus.at)),
+        family_at=at(s.family_at),
+    )

@@ -74,6 +74,7 @@ ACTIONS: tuple[Action, ...] = (
     _later("log.wrap", "w", "wrap", "Wrap long lines", "Log"),
     Action("server.choose", "v", "servers", "Choose which server of the node to show", "Server", needs="servers"),
     Action("server.probe", "h", "ask /health", "Ask /health now", "Server", needs="server"),
+    Action("link.connect", "c", "connect", "Link lost: connect, log in", "Server", needs="no-link"),
     _later("server.restart", "r", "restart", "Restart the server, after showing the plan"),
     _later("server.restart-changed", "R", "change flags", "Restart with changed flags"),
     _later("server.stop", "s", "stop", "Stop the server"),

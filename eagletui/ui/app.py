@@ -14,6 +14,7 @@ from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
 from eagletui.monitor.snapshot import Snapshot
+from eagletui.ui import format as fmt
 from eagletui.ui import theming
 from eagletui.ui.actions import BY_ID, bindings
 from eagletui.ui.palette import ActionProvider
@@ -201,6 +202,8 @@ class EagleApp(App[None]):
             return snapshot is not None and bool(snapshot.inventory.servers)
         if needs == "server":
             return snapshot is not None and snapshot.server is not None
+        if needs == "no-link":
+            return snapshot is not None and snapshot.link.state != "up"
         return True
 
     def action_not_yet(self, action_id: str) -> None:
@@ -284,6 +287,16 @@ class EagleApp(App[None]):
             self._source.probe_now()
         else:
             self.say("There is no server to ask.")
+
+    def action_link_connect(self) -> None:
+        """Try now."""
+        link = self._source.snapshot().link
+        if link.state == "up":
+            latency = "" if link.latency_ms is None else f" ({fmt.latency(link.latency_ms)})"
+            self.say(f"The link to {self._node_name} is up{latency}.")
+        else:
+            self.say(f"Connecting to {self._node_name} …")
+            self._source.connect_now()
 
     def action_server_choose(self) -> None:
         """The list of servers."""

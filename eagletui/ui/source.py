@@ -35,3 +35,6 @@ class Source(Protocol):
 
     def probe_now(self) -> None:
         """Ask /health now instead of at the next tick."""
+
+    def connect_now(self) -> None:
+        """Try to connect at once, asking what the login asks. Nothing while the link is up."""

@@ -30,6 +30,7 @@ class FakeSource:
         self.on_change: Callable[[], None] | None = None
         self.selected: list[str] = []
         self.probes = 0
+        self.connects = 0
         self.runs = 0
         self.closed = 0
         self.asked = 0
@@ -49,6 +50,9 @@ class FakeSource:
 
     def probe_now(self) -> None:
         self.probes += 1
+
+    def connect_now(self) -> None:
+        self.connects += 1
 
     def change(self, snapshot: Snapshot) -> None:
         self.now = replace(snapshot, revision=self.now.revision + 1)

@@ -9,7 +9,7 @@ from eagletui.gpus.model import Gpu, GpuErrorCode, MigInstance
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui import format as fmt
 from eagletui.ui.panes.memory import Owners, family_pids, owners
-from eagletui.ui.panes.pane import Pane
+from eagletui.ui.panes.pane import Pane, is_old
 from eagletui.ui.panes.trouble import MARK, heat_role, trouble_of
 from eagletui.ui.widgets.bars import bar, sparkline
 from eagletui.ui.widgets.frame import View
@@ -80,7 +80,7 @@ class GpuPane(Pane):
 
     def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
         """See Pane."""
-        return (snapshot.gpus, snapshot.link.state, snapshot.inventory, snapshot.server)
+        return (snapshot.gpus, snapshot.link.state, snapshot.fresh_since, snapshot.inventory, snapshot.server)
 
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """Header, rows, sum."""
@@ -89,7 +89,7 @@ class GpuPane(Pane):
         title: list[Span] = [("GPUs", "text"), *_kinds(report.gpus)]
         if not report.gpus:
             return View(_sentence(snapshot, width, height), tuple(title))
-        stale = self.is_offline(snapshot) or (view.at is not None and self.now - view.at > STALE_S)
+        stale = is_old(snapshot, view.at) or (view.at is not None and self.now - view.at > STALE_S)
         summary: Line = ((fmt.age(view.at, self.now), "warning"),) if stale and view.at is not None else EMPTY
         table = Table(snapshot, Columns.of(width))
         rows = table.rows(report.gpus)

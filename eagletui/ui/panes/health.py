@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from eagletui.monitor.snapshot import Health, Snapshot
 from eagletui.servers.model import State
+from eagletui.servers.verdict import FRESH_HEALTH_S
 from eagletui.ui import format as fmt
-from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane
+from eagletui.ui.panes.link_words import level, next_words
+from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_old
 from eagletui.ui.widgets.bars import sparkline
 from eagletui.ui.widgets.frame import View
 from eagletui.ui.widgets.lines import EMPTY, Line, cut, wrap
@@ -14,7 +16,6 @@ LABEL_CELLS = 9
 WORD_CELLS = 9
 QUIET_LOG_S = 10.0
 """A log that grew within it is called growing; servers under load print more often, idle ones do not print."""
-_LINK_ROW = 3
 _EXPLAIN = (State.DEGRADED, State.STALLED, State.UNKNOWN, State.STOPPING)
 
 
@@ -32,26 +33,29 @@ class HealthPane(Pane):
             snapshot.link,
             snapshot.family_alive,
             snapshot.family_total,
+            snapshot.fresh_since,
+            is_old(snapshot, snapshot.family_at),
+            snapshot.log.following,
             snapshot.log.error,
             snapshot.notes,
         )
 
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """Rows of label, word, detail."""
-        lines = [
-            self._health_row(snapshot),
-            self._family_row(snapshot),
-            self._log_row(snapshot),
-            self._link_row(snapshot, width),
-        ]
+        health, log = snapshot.health, snapshot.log
+        old = (
+            is_old(snapshot, health.at) or (health.at is not None and self.now - health.at > FRESH_HEALTH_S),
+            is_old(snapshot, snapshot.family_at),
+            is_old(snapshot, None) or (not log.following and is_old(snapshot, log.grew_at)),
+        )
+        rows = (self._health_row(snapshot), self._family_row(snapshot), self._log_row(snapshot))
+        lines = [_dimmed(row) if dim else row for row, dim in zip(rows, old, strict=True)]
+        lines.append(self._link_row(snapshot, width))
         up = snapshot.uptime_s
         if up is not None and not self.is_offline(snapshot):
             up += max(0.0, self.now - snapshot.at)
-        lines.append(_row("uptime", fmt.duration(up), "text" if up is not None else "dim", ""))
-        if self.is_offline(snapshot):
-            lines = [
-                line if at == _LINK_ROW else tuple((text, "dim") for text, _ in line) for at, line in enumerate(lines)
-            ]
+        known = up is not None and not self.is_offline(snapshot)
+        lines.append(_row("uptime", fmt.duration(up), "text" if known else "dim", ""))
         lines += self._explain_rows(snapshot, width, height - len(lines))
         state = snapshot.verdict.state
         border = LEVEL_OF_STATE[state] if state in (State.DEGRADED, State.STALLED, State.OFFLINE) else "border"
@@ -94,7 +98,12 @@ class HealthPane(Pane):
         if not alive:
             return _row("family", "gone", "error", f"0 of {total}")
         word, role = ("alive", "ok") if alive == total else ("broken", "error")
-        return _row("family", word, role, f"{alive} of {total}")
+        age = (
+            f", {fmt.age(snapshot.family_at, self.now)}"
+            if is_old(snapshot, snapshot.family_at) and snapshot.family_at
+            else ""
+        )
+        return _row("family", word, role, f"{alive} of {total}{age}")
 
     def _log_row(self, snapshot: Snapshot) -> Line:
         log = snapshot.log
@@ -111,18 +120,24 @@ class HealthPane(Pane):
 
     def _link_row(self, snapshot: Snapshot, width: int) -> Line:
         link = snapshot.link
-        if link.state == "connecting":
-            return _row("link", "…", "dim", "connecting")
-        if link.state == "down":
-            return _row("link", "down", "error", fmt.age(link.at, self.now) if link.at is not None else "")
+        if link.state != "up":
+            if link.lost_at is None:
+                return (
+                    _row("link", "…", "dim", "connecting")
+                    if link.state == "connecting"
+                    else _row("link", "down", "error", "")
+                )
+            return (
+                *_row("link", "lost", "error", f"{fmt.age(link.lost_at, self.now)} · "),
+                *next_words(link, self.now, short=False),
+            )
+        sign, role = level(link.latency_ms, link.latencies)
         if link.latency_ms is None:
             return _row("link", "up", "ok", "")
+        word = fmt.latency(link.latency_ms) + (f" {sign}" if role != "ok" else "")
         room = max(0, min(14, len(link.latencies), width - LABEL_CELLS - WORD_CELLS))
-        top = max(link.latencies, default=0.0) * 1.25
-        return (
-            *_row("link", fmt.latency(link.latency_ms), "ok", ""),
-            (sparkline(link.latencies[-room:], room, top=top), "spark"),
-        )
+        top = max((ms for ms in link.latencies if ms is not None), default=0.0) * 1.25
+        return (*_row("link", word, role, ""), (sparkline(link.latencies[-room:], room, top=top), "spark"))
 
 
 def _health_word(health: Health, state: State) -> tuple[str, str]:
@@ -133,6 +148,10 @@ def _health_word(health: Health, state: State) -> tuple[str, str]:
     if health.status == 200:
         return "200", "ok"
     return str(health.status), "warning" if state is State.STARTING else "error"
+
+
+def _dimmed(line: Line) -> Line:
+    return tuple((text, "dim") for text, _ in line)
 
 
 def _row(label: str, word: str, role: str, detail: str) -> Line:

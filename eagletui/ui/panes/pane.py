@@ -31,6 +31,11 @@ def word_and_role(verdict: Verdict) -> tuple[str, str]:
     return word, LEVEL_OF_STATE[verdict.state]
 
 
+def is_old(snapshot: Snapshot, at: float | None) -> bool:
+    """Whether something seen at that time is only what was last seen: the link is down, or it was before the link came or we woke."""
+    return snapshot.link.state != "up" or (at is not None and at < snapshot.fresh_since)
+
+
 class Pane(Frame):
     """A frame bound to a part of the snapshot. `now` is monotonic, and the ages on screen are against it."""
 
@@ -70,4 +75,4 @@ class Pane(Frame):
 
     def is_offline(self, snapshot: Snapshot) -> bool:
         """Whether what is shown is what was last seen."""
-        return snapshot.link.state == "down"
+        return snapshot.link.state != "up"

@@ -9,6 +9,7 @@ from eagletui.logs.state import SHOWN_NAMES, LogState, Phase, Progress
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Server, State
 from eagletui.ui import format as fmt
+from eagletui.ui.panes.link_words import next_words
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_undecided
 from eagletui.ui.widgets.bars import bar
 from eagletui.ui.widgets.frame import View
@@ -73,16 +74,20 @@ class StartupPane(Pane):
         lines = _text(f"No link to {snapshot.node}.", "error bold", width, 2)
         if link.error:
             lines += [EMPTY, *_text(link.error, "text", width, 5)]
-        lines += [
-            EMPTY,
-            *_text(
-                "It is tried again by itself. What is shown is what was last seen; the server is not touched.",
-                "dim",
-                width,
-                3,
-            ),
-        ]
-        return lines
+        if link.lost_at is not None:
+            lines += [
+                EMPTY,
+                (
+                    ("lost ", "dim"),
+                    (fmt.age(link.lost_at, self.now), "text"),
+                    (" · ", "dim"),
+                    *next_words(link, self.now, short=False),
+                ),
+            ]
+        said = "What is shown is what was last seen; the server is not touched."
+        if link.needs is None:
+            said = f"It is tried again by itself; c tries at once. {said}"
+        return [*lines, EMPTY, *_text(said, "dim", width, 3)]
 
     def _no_server(self, snapshot: Snapshot, width: int, height: int) -> list[Line]:
         servers = snapshot.inventory.servers
@@ -193,7 +198,7 @@ def kind_of(snapshot: Snapshot) -> Kind:
     """What the pane is about in this state."""
     state = snapshot.verdict.state
     if snapshot.link.state != "up" and (state is State.OFFLINE or snapshot.server is None):
-        return "connecting" if snapshot.link.state == "connecting" else "link"
+        return "connecting" if snapshot.link.state == "connecting" and snapshot.link.lost_at is None else "link"
     if state is State.CRASHED:
         return "crash"
     if snapshot.server is None:

@@ -6,6 +6,7 @@ from eagletui.logs.state import SHOWN_NAMES
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import State
 from eagletui.ui import format as fmt
+from eagletui.ui.panes.link_words import link_words
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, NOT_KNOWN_YET, is_undecided, word_and_role
 from eagletui.ui.panes.trouble import alarm
 from eagletui.ui.widgets.frame import Painted
@@ -16,8 +17,7 @@ MIN_WORDS_CELLS = 12
 """Fewer cells for engine and flags say nothing: they are left out."""
 NODE_CELLS = 28
 GAP = 2
-LATENCY_CELLS = 6
-"""As wide as the widest (`999 ms`), so that nothing moves sideways with it."""
+MIN_NODE_CELLS = 8
 
 
 class StatusLine(Painted):
@@ -46,8 +46,10 @@ class StatusLine(Painted):
         word, role = state_word(snapshot)
         # A block shouts; what is not known yet is no state to shout.
         block: Span = (f" {word} ", role if word in NOT_KNOWN_YET.values() else f"{role} block")
-        core, words = self._who(snapshot)
-        room = width - min(width_of(core), width * 9 // 20) - width_of([block]) - 1
+        core, words = self._who(snapshot, width - width_of([block]) - 1)
+        kept = 3 if snapshot.link.state == "up" or snapshot.link.lost_at is None else len(core)
+        least = max(min(width_of(core), width * 9 // 20), width_of(core[: kept + 1]))
+        room = width - least - width_of([block]) - 1
         # Room is given in the order of importance, which is not that on screen: an alarm goes last, words of progress first.
         trouble, elapsed = alarm(snapshot), self._elapsed(snapshot)
         trouble = trouble if width_of([(trouble, "")]) + GAP <= room else ""
@@ -68,25 +70,24 @@ class StatusLine(Painted):
         if state in (State.ABSENT, State.UNKNOWN) and snapshot.server is None:
             return ""
         if state is State.OFFLINE:
-            return fmt.age(snapshot.link.at, self._now) if snapshot.link.at is not None else ""
+            return ""  # the link says it
         if state is State.CRASHED:
             return fmt.age(snapshot.verdict.since, self._now) if snapshot.verdict.since is not None else ""
         if snapshot.uptime_s is None:
             return ""
         return fmt.duration(snapshot.uptime_s + max(0.0, self._now - snapshot.at))
 
-    def _who(self, snapshot: Snapshot) -> tuple[Line, Line]:
-        """(node, link and model; the words that may go)"""
+    def _who(self, snapshot: Snapshot, room: int) -> tuple[Line, Line]:
+        """(node, link and model; the words that may go). Node and link fit `room`."""
         link = snapshot.link
-        out: list[Span] = [(cut(clean(snapshot.node), NODE_CELLS), "text bold"), ("  ", "text")]
-        if link.state == "up":
-            out.append(("●", "ok"))
-            if link.latency_ms is not None:
-                out.append((f" {fmt.latency(link.latency_ms):>{LATENCY_CELLS}}", "dim"))
-        elif link.state == "connecting":
-            out.append(("○ connecting", "dim"))
-        else:
-            out.append(("○ no link", "error"))
+        # The link is always told: a long name of the node gives way to it.
+        shortest = width_of(link_words(link, self._now, 0))
+        node = cut(clean(snapshot.node), max(MIN_NODE_CELLS, min(NODE_CELLS, room - 2 - shortest)))
+        out: list[Span] = [
+            (node, "text bold"),
+            ("  ", "text"),
+            *link_words(link, self._now, room - width_of([(node, "")]) - 2),
+        ]
         server = snapshot.server
         if server is None:
             return tidy(tuple(out)), EMPTY
@@ -101,9 +102,14 @@ class StatusLine(Painted):
         return tidy(tuple(out)), tidy((("  ", "text"), (" · ".join(words), "dim")))
 
 
+def is_first(snapshot: Snapshot) -> bool:
+    """Whether it connects for the first time: nothing was lost yet."""
+    return snapshot.link.state == "connecting" and snapshot.link.lost_at is None
+
+
 def state_word(snapshot: Snapshot) -> tuple[str, str]:
     """The state as a word, with its role."""
-    if snapshot.verdict.state is State.OFFLINE and snapshot.link.state == "connecting":
+    if snapshot.verdict.state is State.OFFLINE and is_first(snapshot):
         return "CONNECTING", "dim"
     return word_and_role(snapshot.verdict)
 
@@ -126,6 +132,6 @@ def progress_words(snapshot: Snapshot) -> tuple[str, str]:
             return f"{last.gen_tok_s:.1f} tok/s", role
         return ("idle", "dim") if snapshot.verdict.reason.code == "idle" else ("", role)
     nothing = snapshot.server is None and is_undecided(snapshot.verdict)
-    if nothing or state is State.ABSENT or (state is State.OFFLINE and snapshot.link.state == "connecting"):
+    if nothing or state is State.ABSENT or (state is State.OFFLINE and is_first(snapshot)):
         return "", role
     return snapshot.verdict.reason.text, role

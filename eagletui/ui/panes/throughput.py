@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from eagletui.monitor.series import Series
 from eagletui.monitor.snapshot import Snapshot, Throughput
 from eagletui.ui import format as fmt
-from eagletui.ui.panes.pane import Pane
+from eagletui.ui.panes.pane import Pane, is_old
 from eagletui.ui.widgets.frame import View
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, wrap
-from eagletui.ui.widgets.plot import Bins, axis, bins, time_labels
+from eagletui.ui.widgets.plot import Bins, Breaks, axis, bins, breaks, time_labels
 
 WINDOWS_MIN = (1, 2, 5, 10, 20)
 """The window is the shortest that holds what is known; it grows up to the last."""
@@ -19,10 +20,16 @@ GAP_S = 30.0
 """A silence up to it is drawn through (batch lines come every few seconds); a longer one is a gap."""
 
 
+UNSEEN = " not seen "
+"""In a gap of the picture that is wide enough: the link was down, or this machine slept."""
+
+
 class Canvas(Protocol):
     """What draws bins as rows of text."""
 
-    def draw(self, points: Bins, bottom: float, top: float, width: int, height: int, *, gap: int) -> list[str]:
+    def draw(
+        self, points: Bins, bottom: float, top: float, width: int, height: int, *, gap: int, cuts: Breaks
+    ) -> list[str]:
         """Rows of the picture."""
 
 
@@ -48,12 +55,12 @@ class ThroughputPane(Pane):
 
     def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
         """See Pane."""
-        return (snapshot.throughput, snapshot.link.state, _server_id(snapshot))
+        return (snapshot.throughput, snapshot.link.state, snapshot.fresh_since, _server_id(snapshot))
 
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """Title with the last value, chart, figures below."""
         last = snapshot.throughput
-        stale = last.stale or self.is_offline(snapshot)
+        stale = last.stale or is_old(snapshot, last.at)
         title: list[Span] = [("Throughput", "text"), ("  ", "text")]
         if last.gen_tok_s is None:
             title.append((fmt.UNKNOWN, "dim"))
@@ -67,8 +74,8 @@ class ThroughputPane(Pane):
 
     def _chart(self, snapshot: Snapshot, width: int, height: int) -> tuple[int, list[Line]]:
         series = snapshot.series.get("gen_tok_s")
-        times, values = series.window(self.now - WINDOWS_MIN[-1] * 60, self.now) if series is not None else ([], [])
-        if not times:
+        times, _ = series.window(self.now - WINDOWS_MIN[-1] * 60, self.now) if series is not None else ([], [])
+        if series is None or not times:
             said = (
                 "Nothing was generated yet."
                 if snapshot.server is not None
@@ -85,10 +92,13 @@ class ThroughputPane(Pane):
         if not due and self._key is not None and self._key[:3] == size:
             return minutes, self._lines
         self._drawn_at = self.now
-        self._draw(times, values, minutes, width, height)
+        self._draw(series, minutes, width, height)
         return minutes, self._lines
 
-    def _draw(self, times: list[float], values: list[float], minutes: int, width: int, height: int) -> None:
+    def _draw(self, series: Series, minutes: int, width: int, height: int) -> None:
+        times, values = series.window(self.now - minutes * 60, self.now)
+        if not times:
+            return
         rows = height - 1
         scale = axis(min(values), max(values), rows)
         ticks = scale.ticks(rows)
@@ -99,16 +109,39 @@ class ThroughputPane(Pane):
         # The right end is the end of a bin: the picture moves by whole dots, and not at all in between.
         end = (int(self.now / bin_s) + 1) * bin_s
         points = bins(times, values, end - minutes * 60, end, count)
-        key = (width, height, minutes, points)
+        cuts = breaks(series.gaps(end - minutes * 60, self.now), end - minutes * 60, end, count)
+        key = (width, height, minutes, points, cuts)
         if key == self._key or self.canvas is None:
             return
         self.builds += 1
         self._key = key
-        drawn = self.canvas.draw(points, scale.bottom, scale.top, canvas_width, rows, gap=round(GAP_S / bin_s))
-        self._lines = [
-            ((f"{ticks.get(y, ''):>{label}} ", "dim"), (row, "chart")) for y, row in enumerate(drawn)
-        ]  # fmt: skip
+        gap = round(GAP_S / bin_s)
+        drawn = self.canvas.draw(points, scale.bottom, scale.top, canvas_width, rows, gap=gap, cuts=cuts)
+        marked: list[Line] = [((row, "chart"),) for row in drawn]
+        marked[-1] = mark_gaps(drawn[-1], cuts)
+        self._lines = [((f"{ticks.get(y, ''):>{label}} ", "dim"), *row) for y, row in enumerate(marked)]
         self._lines.append(((" " * (label + 1), "dim"), (time_labels(minutes, canvas_width), "dim")))
+
+
+def mark_gaps(row: str, cuts: Breaks) -> Line:
+    """The lowest row of the picture (two bins a cell) with the stretches that nobody looked at; what was drawn there stays."""
+    cells = [(c, "chart") for c in row]
+    for first, last in cuts:
+        begin, end = first // 2, last // 2 + 1
+        words = UNSEEN.center(end - begin, "╌") if end - begin >= len(UNSEEN) + 2 else "╌" * (end - begin)
+        for at, char in zip(range(begin, min(end, len(cells))), words, strict=False):
+            if cells[at][0] in _BLANK:
+                cells[at] = (char, "faint")
+    out: list[Span] = []
+    for char, role in cells:
+        if out and out[-1][1] == role:
+            out[-1] = (out[-1][0] + char, role)
+        else:
+            out.append((char, role))
+    return tuple(out)
+
+
+_BLANK = " \u2800"
 
 
 def _server_id(snapshot: Snapshot) -> str | None:

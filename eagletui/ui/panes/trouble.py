@@ -46,7 +46,7 @@ def throttled_by(gpu: Gpu) -> tuple[str, str] | None:
 
 def alarm(snapshot: Snapshot) -> str:
     """`▲ GPU 5 heat` for one GPU in trouble, `▲ 3 GPUs` for several, else nothing. What was last seen before a link went is no alarm."""
-    if snapshot.link.state == "down":
+    if snapshot.link.state != "up" or (snapshot.gpus.at is not None and snapshot.gpus.at < snapshot.fresh_since):
         return ""
     found = [(gpu.index, trouble_of(gpu)[0]) for gpu in snapshot.gpus.report.gpus if trouble_of(gpu)[0]]
     if len(found) == 1:

@@ -127,6 +127,7 @@ class MainScreen(Screen[None]):
         """Give every visible pane the snapshot; hidden ones get it when they come."""
         self.snapshot = snapshot
         self.query_one(StatusLine).show(snapshot, now)
+        self._show_keys()
         labels = self._tab_labels(TABBED.get(self.query_one(Deck).plan.mode, ()))
         for pane in self.panes:
             if pane.tabs and pane.tabs != labels:
@@ -186,9 +187,18 @@ class MainScreen(Screen[None]):
                 pane.show(self.snapshot, pane.now or self.snapshot.at)
             pane.redraw()
             pane.refresh(layout=True)  # on a child: a widget's own request does not drop its own kept arrangement
+        self._show_keys()
+
+    def _show_keys(self) -> None:
+        """The keys that matter now go before those that always work."""
         footer = self.query_one(Footer)
-        footer.extra = (BY_ID["pane.restore"],) if new.mode == "one" else ()
-        footer.redraw()
+        lost = self.snapshot is not None and self.snapshot.link.lost_at is not None
+        extra = [BY_ID["link.connect"]] if lost else []
+        if self.query_one(Deck).plan.mode == "one":
+            extra.append(BY_ID["pane.restore"])
+        if footer.extra != tuple(extra):
+            footer.extra = tuple(extra)
+            footer.redraw()
 
     def go_to(self, name: str) -> None:
         """Focus a pane, making it visible: its tab, or in the place of the maximised one."""

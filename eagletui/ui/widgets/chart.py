@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from plotext._figure import _figure_class
 
-from eagletui.ui.widgets.plot import Bins, runs
+from eagletui.ui.widgets.plot import Bins, Breaks, runs
 
 _RESET = "\x1b[0m"
 
@@ -19,10 +19,12 @@ class BrailleChart:
         self._figure = _figure_class()
         self._figure._limit_size(False, False)
 
-    def draw(self, points: Bins, bottom: float, top: float, width: int, height: int, *, gap: int) -> list[str]:
-        """`height` rows of `width` cells. `points` spread over the width; `gap` is how many unknown bins a line may cross."""
+    def draw(
+        self, points: Bins, bottom: float, top: float, width: int, height: int, *, gap: int, cuts: Breaks = ()
+    ) -> list[str]:
+        """`height` rows of `width` cells. `points` spread over the width; `gap` is how many unknown bins a line may cross, `cuts` it may not."""
         blank = [" " * width for _ in range(height)]
-        lines = runs(points, gap)
+        lines = runs(points, gap, cuts)
         if not lines or width < 2 or height < 1:
             return blank
         figure = self._figure

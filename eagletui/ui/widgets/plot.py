@@ -29,18 +29,41 @@ def bins(times: Sequence[float], values: Sequence[float], start: float, end: flo
     return tuple(s / c if c else None for s, c in zip(sums, counts, strict=True))
 
 
-def runs(points: Bins, gap: int) -> list[list[tuple[int, float]]]:
-    """The known points as lines, broken where more than `gap` bins in a row are unknown: a pause is not a slope."""
+Breaks = tuple[tuple[int, int], ...]
+"""First and last bin of each stretch that nobody looked at."""
+
+
+def breaks(gaps: Sequence[tuple[float, float]], start: float, end: float, n: int) -> Breaks:
+    """Gaps in time as bins of [start, end)."""
+    if n <= 0 or end <= start:
+        return ()
+    scale = n / (end - start)
+    return tuple(
+        (max(0, int((a - start) * scale)), min(n - 1, int((b - start) * scale)))
+        for a, b in gaps
+        if b >= start and a < end
+    )
+
+
+def runs(points: Bins, gap: int, cuts: Breaks = ()) -> list[list[tuple[int, float]]]:
+    """The known points as lines, broken where more than `gap` bins in a row are unknown (a pause is not a slope), and where one of `cuts`
+    lies between two neighbours. Points within a cut are known after all, and drawn."""
     out: list[list[tuple[int, float]]] = []
     last = -gap - 2
     for at, value in enumerate(points):
         if value is None:
             continue
-        if at - last > gap + 1 or not out:
+        if not out or at - last > gap + 1 or any(_between(cut, last, at) for cut in cuts):
             out.append([])
         out[-1].append((at, value))
         last = at
     return out
+
+
+def _between(cut: tuple[int, int], one: int, other: int) -> bool:
+    """Whether the whole cut lies between two bins. One inside a single bin breaks the line behind that bin only."""
+    first, last = cut
+    return one <= first and (last < other or (last == other and first < last))
 
 
 @dataclass(frozen=True, slots=True)
