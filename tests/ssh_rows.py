@@ -404,6 +404,11 @@ REST = (
     Row("Ciphers", "Ciphers aes256-ctr\nMACs hmac-sha2-512\nKexAlgorithms curve25519-sha256\n"),
     Row("Ciphers that nobody has", "Ciphers 3des-cbc\n", gives="algorithms"),
     Row("KexAlgorithms that nobody has", "KexAlgorithms diffie-hellman-group1-sha1\n", gives="algorithms"),
+    Row(
+        "KexAlgorithms that only ssh has",
+        "KexAlgorithms sntrup761x25519-sha512@openssh.com\n",
+        ours=("algorithms", "asyncssh has it only with a library that is not among our dependencies"),
+    ),
     Row("Ciphers by a pattern", "Ciphers -chacha20*\nMACs -umac*\nKexAlgorithms ^ecdh-sha2-nistp256\n", reader=""),
     Row("LogLevel QUIET", "LogLevel QUIET\n"),
     Row("SendEnv, SetEnv", "SendEnv LANG\nSetEnv A=b\n"),

@@ -147,7 +147,8 @@ class FileTrust:
         self._unknown = blob
         return HostKeyError(
             f"the host key of {self._where} is not known: {_show(blob)}{self._certificate_refused}. "
-            f"Run `{self._ssh()}` once, compare the fingerprint and say yes; that stores it",
+            f"Run `{self._ssh()}` once, compare the fingerprint and say yes; that stores it"
+            + (". KnownHostsCommand is not run here" if self.settings.known_hosts_command else ""),
             needs_person=not self._never_asked,
         )
 

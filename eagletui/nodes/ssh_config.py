@@ -49,7 +49,8 @@ class HostSettings:
     is ready for a shell. `strict`: an unknown host key is refused without a question. `login_methods` are those to try,
     in order; `batch`: nobody is to be asked; `password_prompts` is how often a person may try. `ciphers`, `key_exchanges`,
     `macs` and `signatures` (those of the user's keys) are algorithms, best first, empty where the library decides.
-    `bind_address` is this machine's address to connect from.
+    `bind_address` is this machine's address to connect from. `known_hosts_command`: there is
+    one, which is not run.
     """
 
     name: str
@@ -80,6 +81,7 @@ class HostSettings:
     macs: tuple[str, ...] = ()
     signatures: tuple[str, ...] = ()
     bind_address: str | None = None
+    known_hosts_command: bool = False
 
     @property
     def public_key_login(self) -> bool:
@@ -194,6 +196,7 @@ def parse_ssh_g(target: Target, text: str) -> HostSettings:
         key_exchanges=_names(one("kexalgorithms")),
         macs=_names(one("macs")),
         signatures=_names(one("pubkeyacceptedalgorithms") or one("pubkeyacceptedkeytypes")),
+        known_hosts_command=one("knownhostscommand") not in {"", "none"},
         bind_address=bound if (bound := one("bindaddress")) not in {"", "none"} else None,
     )
 

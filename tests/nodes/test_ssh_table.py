@@ -6,6 +6,7 @@ known_hosts. Each row's own key tells its logins apart in the servers' logs.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import os
@@ -23,6 +24,7 @@ from pathlib import Path
 
 import pytest
 
+from eagletui.nodes.known_hosts import fingerprint
 from tests.requires import require
 from tests.ssh_rows import BATCH, IN, KNOWN, OWN_KEY, ROWS, TAIL, Row
 from tests.sshd import Sshd, end_user, free_port, start_sshd
@@ -30,7 +32,10 @@ from tests.sshd import Sshd, end_user, free_port, start_sshd
 AT_A_TIME = 6
 ROW_SECONDS = 20
 FAILURES_OF_SSH = (
-    ("configuration", r"Bad configuration|terminating, |Bad owner|Cannot execute command-line and remote|Bad number"),
+    (
+        "configuration",
+        r"Bad configuration|Can't open user config|terminating, |Bad owner|Cannot execute command-line and remote|Bad number",
+    ),
     ("revoked key", r"revoked"),
     ("changed key", r"IDENTIFICATION HAS CHANGED"),
     ("unknown key", r"Host key verification failed|No \S+ host key is known"),
@@ -83,6 +88,10 @@ def public(path: Path) -> str:
     return " ".join(Path(f"{path}.pub").read_text().split()[:2])
 
 
+def fingerprint_of(path: Path) -> str:
+    return fingerprint(base64.b64decode(public(path).split()[1]))
+
+
 @dataclass(slots=True)
 class World:
     """Servers, keys, agents and the user who runs the clients."""
@@ -102,7 +111,7 @@ class World:
     def write(self, row: Row, folder: Path) -> tuple[str, str | None]:
         """Lay a row out in its folder: (node, path of the configuration)."""
         key = keygen(folder / "key")
-        self.key_names[_run("ssh-keygen", "-lf", key).split()[1]] = "own"
+        self.key_names[fingerprint_of(key)] = "own"
         more = {"f": str(folder), "key": str(key), "private": key.read_text()}
         for name, text in {"known": f"{KNOWN} <ed25519>\n{KNOWN} <rsa>\n", **row.files}.items():
             path = Path(self.fill(str(folder / name) if not name.startswith("<home>") else name, **more))
@@ -271,7 +280,7 @@ def world(sshd_users: dict[str, str], ssh_key: Path) -> Iterator[World]:
         }  # fmt: skip
         made = World(root, me, servers, words, environment, {})
         for name, key in keys.items():
-            made.key_names.setdefault(_run("ssh-keygen", "-lf", f"{key}.pub").split()[1], name)
+            made.key_names.setdefault(fingerprint_of(key), name)
         made.authorize([keys["right"]])
         yield made
 
@@ -338,7 +347,7 @@ def outcomes(world: World, rows: Sequence[Row], client: str, *, mode: int = 0o60
 
 def outcome(world: World, folder: Path, kind: str, said: str, accepted: Sequence[tuple[str, str, str, str]]) -> Outcome:
     """What was said, together with what the servers logged."""
-    own = _run("ssh-keygen", "-lf", folder / "key.pub").split()[1]
+    own = fingerprint_of(folder / "key")
     known = folder / "known"
     stored = tuple(line.split()[0][:3] for line in known.read_text().splitlines() if line.strip())
     logins = tuple(f"{server} {user}" for server, user, _, key in accepted if key == own)
@@ -413,6 +422,21 @@ def test_default_files_that_others_may_write(world: World) -> None:
     row = next(r for r in ROWS if r.home)
     for client in ("ssh-open", "ours-open"):
         assert outcomes(world, [row], client, mode=0o666)[row.id].kind == "configuration"
+
+
+def test_a_configuration_that_cannot_be_read(world: World) -> None:
+    closed = world.root / "closed"
+    closed.write_text("Host *\n")
+    closed.chmod(0o600)
+    for path in (closed, world.root / "missing"):
+        assert by_ssh(world, Row("none", ""), "127.0.0.1", str(path))[0] == "configuration"
+        for programs in (world.environment["PATH"], str(world.root / "bin")):
+            kind, said = by_ours(world, {"x": ("127.0.0.1", str(path))}, programs)["x"]
+            assert kind == "configuration", said
+
+
+def test_the_sentence_names_a_command_that_is_not_run(table: Table) -> None:
+    assert "KnownHostsCommand is not run here" in table.of("ours")["KnownHostsCommand"].said
 
 
 def test_system_files(world: World) -> None:
