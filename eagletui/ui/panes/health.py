@@ -71,7 +71,11 @@ class HealthPane(Pane):
             out += [*blank, *(((row, LEVEL_OF_STATE[state]),) for row in rows)]
         detail = snapshot.health.detail
         notes = [
-            *([detail] if detail and state not in (State.STARTING, State.ABSENT) else []),
+            *(
+                [detail]
+                if detail and (state not in (State.STARTING, State.ABSENT) or snapshot.health.error == "forbidden")
+                else []
+            ),
             *snapshot.notes,
             *snapshot.inventory.notes,
         ]
@@ -141,6 +145,8 @@ class HealthPane(Pane):
 
 
 def _health_word(health: Health, state: State) -> tuple[str, str]:
+    if health.error == "forbidden":
+        return fmt.UNKNOWN, "dim"  # it is not the server's failure; the reason stands below
     if health.error is not None:
         return health.error, "warning" if state in (State.STARTING, State.STOPPING) else "error"
     if health.status is None:
