@@ -399,7 +399,7 @@ REST = (
     Row("BindAddress", "BindAddress 127.0.0.2\n"),
     Row("BindAddress that is not ours", "BindAddress 203.0.113.9\n", gives="address"),
     Row("BindInterface", "BindInterface lo\n", reader=(IN, NOT_READ)),
-    Row("ConnectTimeout and attempts", "ConnectTimeout 3\nConnectionAttempts 2\n"),
+    Row("ConnectTimeout and attempts", "ConnectTimeout 8\nConnectionAttempts 2\n"),
     Row("Compression", "Compression yes\n"),
     Row("Ciphers", "Ciphers aes256-ctr\nMACs hmac-sha2-512\nKexAlgorithms curve25519-sha256\n"),
     Row("Ciphers that nobody has", "Ciphers 3des-cbc\n", gives="algorithms"),

@@ -232,7 +232,8 @@ def world(sshd_users: dict[str, str], ssh_key: Path) -> Iterator[World]:
         stack.callback(shutil.rmtree, root, ignore_errors=True)
         root.chmod(0o755)
         me = stack.enter_context(client_user(f"etui-client-{os.getpid()}"))
-        user, other = sshd_users["bash"], sshd_users["dash"]
+        # dash starts no program of its own before ours: quicker.
+        user, other = sshd_users["dash"], sshd_users["bash"]
         keys = make_keys(root, user)
         servers = {
             name: stack.enter_context(start_sshd(root / name, sshd_users, ssh_key, options))
@@ -313,7 +314,7 @@ def by_ours(world: World, nodes: Mapping[str, tuple[str, str | None]], path: str
     done = subprocess.run(
         [sys.executable, Path(__file__).parents[1] / "ssh_row_client.py", str(me.pw_uid), str(me.pw_gid), me.pw_dir],
         input=json.dumps([[name, *pair] for name, pair in nodes.items()]), capture_output=True, text=True,
-        timeout=ROW_SECONDS * 4, check=False, env={**world.environment, "PATH": path},
+        timeout=ROW_SECONDS * 10, check=False, env={**world.environment, "PATH": path},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     results = {}
