@@ -299,7 +299,8 @@ class Follower:
             return f"{self.name} is there now; following it" if missed else ""
         if which != self._file:
             return f"{self.name} was replaced; following the new file"
-        hole = f", behind a hole of {self._hole:,} bytes".replace(",", "\u00a0") if self._hole else ""
+        size = f"{self._hole:,}".replace(",", "\u00a0")
+        hole = f", behind a hole of {size} bytes" if self._hole else ""
         return f"{self.name} was cut; following it from its start{hole}" if cut else ""
 
     def _resumed(self, head: FileHead) -> list[Found]:

@@ -199,7 +199,7 @@ def test_a_file_that_is_cut_under_its_reader(tmp_path: Path, appending: bool) ->
     fresh = out[0]
     assert isinstance(fresh, Fresh)
     assert fresh.text.startswith(f"{log} was cut; following it from its start")
-    assert ("behind a hole of 50\u00a0000\u00a0000 bytes" in fresh.text) is not appending
+    assert ("following it from its start, behind a hole of 50\u00a0000\u00a0000 bytes" in fresh.text) is not appending
 
 
 def follow_while(follower: Follower, act: Callable[[subprocess.Popen[bytes]], None]) -> list[Found]:
