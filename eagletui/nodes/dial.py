@@ -19,6 +19,8 @@ CONNECT_SECONDS = 15.0
 """For a TCP connection and the server's first words, where ssh's ConnectTimeout is not set (the kernel's own is
 minutes).
 """
+END_SECONDS = 2.0
+"""For a ProxyCommand to end when it is told to, before it is made to."""
 _STDERR_LIMIT = 4096
 
 
@@ -32,9 +34,13 @@ class Proxy:
 
     async def aclose(self) -> None:
         """End it and its children. Never raises."""
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.process.pid, signal.SIGTERM)
-        await self.process.wait()
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(END_SECONDS):
+                    await self.process.wait()
+                return
 
     async def said(self) -> str:
         """The last line it printed on stderr, if it has ended."""
