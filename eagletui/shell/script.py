@@ -5,7 +5,8 @@ the constant script; then come the arguments, and then the data. (`dd`, since bu
 the same in bash, dash, fish and tcsh because nothing is quoted but a constant.
 
 Arguments follow as one line with their number, then one line each, in the escapes of `printf %b` (`\0ooo`), so that any byte but NUL passes. The
-prologue turns them into positional arguments, exports LC_ALL=C and prints MARK: what a noisy rc file printed before it is dropped by the reader.
+prologue turns them into positional arguments (a plain one without a process of its own), exports LC_ALL=C and prints MARK: what a noisy rc file
+printed before it is dropped by the reader.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ IFS= read -r eagletui_n || exit 125
 set --
 while [ "$eagletui_n" -gt 0 ]; do
 IFS= read -r eagletui_a || exit 125
-eagletui_a=$(printf '%b.' "$eagletui_a"); set -- "$@" "${eagletui_a%.}"
+case $eagletui_a in *\\*) eagletui_a=$(printf '%b.' "$eagletui_a"); eagletui_a=${eagletui_a%.};; esac
+set -- "$@" "$eagletui_a"
 eagletui_n=$((eagletui_n - 1))
 done
 printf '%s\n' '@eagletui begins@'; printf '%s\n' '@eagletui begins@' >&2
