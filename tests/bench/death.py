@@ -13,7 +13,9 @@ from tests.bench.screen import screen
 from tests.bench.table import Table
 
 VICTIMS = ("sglang::scheduler_TP0", "sglang::scheduler_TP1", "sglang::detokenizer", "launcher")
-STARTING, READY, CRASHED = (re.compile(word) for word in (rb"STARTING", rb"READY", rb"CRASHED"))
+# Only cells that differ from what stood there are painted: of CRASHED after STALLED that is CRASH.
+STARTING, READY, CRASHED = (re.compile(word) for word in (rb"STARTING", rb"READY", rb"CRASH"))
+WORD = re.compile(rb"STARTING|STOPPING|READY|DEGRADED|UNKNOWN|STALLED|CRASH|NO SERVER|OFFLINE")
 PACE_S = 0.1
 """Between two shards of the stand-in: the launch is on the screen before it is ready."""
 
@@ -23,7 +25,7 @@ def measure(node: Node, table: Table, *, deaths: int) -> None:
     port = free_port()
     died: list[float] = []
     ready: list[float] = []
-    unseen = 0
+    unseen: list[str] = []
     engine = node.launch(port, PACE_S)
     try:
         with screen(node.connect("--port", str(port)), node.home) as shown:
@@ -43,7 +45,8 @@ def measure(node: Node, table: Table, *, deaths: int) -> None:
                 os.kill(pid, signal.SIGKILL)
                 at = shown.first(CRASHED, begin, 8.0)
                 if at is None:
-                    unseen += 1
+                    words = dict.fromkeys(word.decode() for _, word in shown.found(WORD, begin))
+                    unseen.append(f"{victim} (painted since: {' '.join(words) or 'no state'})")
                 else:
                     died.append(at - killed)
                 node.end(engine)
@@ -54,6 +57,8 @@ def measure(node: Node, table: Table, *, deaths: int) -> None:
     p50 = f"{died[len(died) // 2]:.2f} s" if died else "none"
     table.told(f"P10 {deaths} deaths (kill -9 of a rank, the detokenizer, the launcher): p50", p50)
     table.at_most("P10 death -> CRASHED on the screen, most", died[-1] if died and not unseen else None, "s", 1)
+    if unseen:
+        table.told("P10 deaths that were not seen in 8 s", ", ".join(unseen))
     table.told(f"P10 {len(ready)} launches: p50", f"{ready[len(ready) // 2]:.2f} s")
     table.at_most("P10 /health answers 200 -> READY on the screen, most", ready[-1], "s", 1)
     table.not_yet("P10 a server that does not start", "its launch is not ours yet")

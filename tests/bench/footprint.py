@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 import time
-from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 
 from tests.bench.node import Engine, Node
 from tests.bench.screen import screen
+from tests.bench.starts import Starts
 from tests.bench.table import Table
 from tests.node_processes import NodeProcess, processes_of
 from tests.sshd import children_of
@@ -27,31 +26,30 @@ CALL_EVERY_S = 5.0
 TICK_S = 1 / os.sysconf("SC_CLK_TCK")
 
 
-def measure(node: Node, table: Table, engine: Engine, engine_began: float, *, window_s: float, names_s: float) -> None:
+def measure(node: Node, table: Table, engine: Engine, engine_began: float, *, window_s: float) -> None:
     """All rows. `engine_began`: monotonic."""
     with screen(node.connect("--port", str(engine.port)), node.home) as shown:
         shown.until(re.compile(rb"READY"))
         shown.until(re.compile(rb"following"))
         time.sleep(max(5.0, engine_began + YOUNG_S - time.monotonic()))
         ours = _kept(node, engine)
-        before, calls, started, began = _cpu(node, engine), node.calls(), node.started(), time.monotonic()
+        starts = _starts(node)
+        before, calls, began = _cpu(node, engine), node.calls(), time.monotonic()
         time.sleep(window_s)
         after, asked, took = _cpu(node, engine), node.calls() - calls, time.monotonic() - began
-        new = None if started is None else (node.started() or 0) - started - 1
+        kinds = None if starts is None else starts.close()
         kept = max(len(ours), len(_kept(node, engine)))
-        names = _started_names(node, names_s)
     table.at_most(
         "P13 processes kept on the node", kept, f"({', '.join(_name(one.line) for one in ours)})", 5, digits=0
     )
     table.at_most(
         "P13 nvidia-smi calls a minute, beside the loop", 60 * asked / took, "a minute", 60 / CALL_EVERY_S, digits=1
     )
-    if new is None:
-        table.not_yet("P13 processes started", "pid namespaces are not permitted here, so nothing counts them")
+    if kinds is None:
+        table.not_yet("P13 processes started", "this kernel does not tell")
     else:
-        each = f"{new / asked:.1f} for each call" if asked else "no call"
-        table.told("P13 processes started, all kinds", f"{60 * new / took:.0f} a minute: {each}")
-    table.told(f"P13 what they were, in {names_s:.0f} s", ", ".join(f"{n} {name}" for name, n in sorted(names.items())))
+        told = ", ".join(f"{count} {name}" for name, count in kinds.most_common())
+        table.told(f"P13 processes started in {took:.0f} s, for {asked} calls", f"{kinds.total()}: {told}")
     cost = {kind: 100 * (after[kind] - before[kind]) / took for kind in after}
     table.at_most("P13 CPU of ours", cost["ours"], "% of a core", 0.5)
     table.told("P13 CPU of sshd for this connection", f"{cost['sshd']:.2f} % of a core")
@@ -108,19 +106,14 @@ def _cpu(node: Node, engine: Engine) -> dict[str, float]:
     return total
 
 
-def _started_names(node: Node, seconds: float) -> Counter[str]:
-    """Names of the user's processes that began within some seconds: looked for so often that few are missed. A process
-    that becomes another one (exec) counts by its last name."""
-    last: dict[str, str] = {}
-    over = threading.Event()
-    threading.Timer(seconds, over.set).start()
-    known = {one.pid for one in processes_of(node.user)}
-    uid = Path(f"/proc/{next(iter(known))}").stat().st_uid
-    while not over.is_set():
-        for name in os.listdir("/proc"):  # noqa: PTH208 - the quickest there is
-            if not name.isdigit() or int(name) in known:
-                continue
-            with suppress(OSError):
-                if Path(f"/proc/{name}").stat().st_uid == uid:
-                    last[name] = Path(f"/proc/{name}/comm").read_text().strip()
-    return Counter(last.values())
+def _starts(node: Node) -> Starts | None:
+    """Counts what begins on the node, None where the kernel does not tell."""
+    listener = node.namespace or node.sshd.process.pid
+    roots, new = {listener}, [listener]
+    while new:
+        new = [child for pid in new for child in children_of(pid)]
+        roots.update(new)
+    try:
+        return Starts(roots)
+    except OSError:
+        return None

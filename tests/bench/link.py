@@ -45,7 +45,7 @@ def main(argv: list[str]) -> int:
         if "P4" in wanted:
             flood.measure(node, table, 8 if brief else 64, node.home / "flood.log")
         if "P13" in wanted:
-            footprint.measure(node, table, engine, began, window_s=15 if brief else 60, names_s=6 if brief else 20)
+            footprint.measure(node, table, engine, began, window_s=15 if brief else 60)
         node.end(engine)
     status = table.show()
     sys.stdout.write(

@@ -1,5 +1,5 @@
-"""The node of the budgets: a real sshd and an ordinary user, in a pid namespace of its own where that is permitted (the kernel then counts exactly
-what is started there), a stand-in engine and a stand-in nvidia-smi with eight GPUs."""
+"""The node of the budgets: a real sshd and an ordinary user, in a pid namespace of its own where that is permitted (what else
+runs on this machine is then not there to look at), a stand-in engine and a stand-in nvidia-smi with eight GPUs."""
 
 from __future__ import annotations
 
@@ -109,16 +109,6 @@ class Node:
                 with suppress(ProcessLookupError):
                     os.kill(one.pid, signal.SIGKILL)
 
-    def started(self) -> int | None:
-        """How many processes (and threads) were started on the node so far; this look is one more. None without a namespace."""
-        if self.namespace is None:
-            return None
-        said = subprocess.run(
-            ["nsenter", "-t", str(self.namespace), "-p", "-m", "cat", "/proc/loadavg"],
-            capture_output=True, text=True, check=True, timeout=10,
-        )  # fmt: skip
-        return int(said.stdout.split()[4])
-
 
 @contextmanager
 def bench_node() -> Iterator[Node]:
@@ -134,7 +124,6 @@ def bench_node() -> Iterator[Node]:
         unshare = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
         permitted = (
             shutil.which("unshare") is not None
-            and shutil.which("nsenter") is not None
             and not subprocess.run([*unshare, "true"], capture_output=True, check=False, timeout=10).returncode
         )
         with (

@@ -48,9 +48,9 @@ class Screen:
                     continue
                 chunk = os.read(self._master, 1 << 16)
                 at = time.time()
+                self._times.append(at)  # before the bytes, which another thread looks for
+                self._ends.append(len(self._bytes) + len(chunk))
                 self._bytes += chunk
-                self._times.append(at)
-                self._ends.append(len(self._bytes))
         os.close(self._master)
 
     @property

@@ -28,7 +28,7 @@ class Table:
             name,
             figure,
             unit,
-            f"<= {budget:g} {unit.partition(' (')[0]}",
+            f"<= {budget:g} {unit.partition('(')[0].rstrip()}",
             digits,
             met=figure is not None and figure <= budget,
         )
@@ -39,7 +39,7 @@ class Table:
             name,
             figure,
             unit,
-            f">= {budget:g} {unit.partition(' (')[0]}",
+            f">= {budget:g} {unit.partition('(')[0].rstrip()}",
             digits,
             met=figure is not None and figure >= budget,
         )
