@@ -137,8 +137,12 @@ class GpuWatch:
 
     def _publish(self, report: GpuReport) -> None:
         report = replace(report, error=report.error or self._apps_hung)
+        # An answer comes each second: those that did not come, as during a break of the link, are a gap and not the last minute.
+        silent = 0 if self.view.at is None else max(0, int(time.monotonic() - self.view.at) - 1)
         for gpu in report.gpus:
-            self._history.setdefault(gpu.index, deque(maxlen=HISTORY)).append(gpu.util_pct)
+            points = self._history.setdefault(gpu.index, deque(maxlen=HISTORY))
+            points.extend([None] * min(silent, HISTORY))
+            points.append(gpu.util_pct)
         history = tuple((index, tuple(points)) for index, points in sorted(self._history.items()))
         self.view = GpuView(report, time.monotonic(), history)
         self._on_change()

@@ -247,6 +247,50 @@ def offline() -> Snapshot:
     )  # fmt: skip
 
 
+def reconnecting() -> Snapshot:
+    """The next try comes in three seconds; the chart ends where the link did."""
+    base = offline()
+    error = "the link to gpu-node is lost: connection reset by peer"
+    series = throughput_series()
+    series["gen_tok_s"] = _until(series["gen_tok_s"], NOW - 42.0)
+    series["gen_tok_s"].gap_began(NOW - 42.0)
+    return replace(
+        base, link=replace(base.link, error=error, lost_at=NOW - 42.0, retry_at=NOW + 2.4), series=series,
+        verdict=Verdict(State.OFFLINE, Reason("no-link", error), NOW - 42.0), family_at=NOW - 42.0,
+    )  # fmt: skip
+
+
+def trying() -> Snapshot:
+    base = reconnecting()
+    return replace(base, link=replace(base.link, state="connecting", retry_at=None))
+
+
+def needs_person() -> Snapshot:
+    base = reconnecting()
+    error = "the link to gpu-node is lost: connection reset by peer; the login needs you: press c to log in again"
+    return replace(
+        base, link=replace(base.link, error=error, retry_at=None, needs="login"), verdict=replace(base.verdict, reason=Reason("no-link", error)),
+    )  # fmt: skip
+
+
+def reconnected() -> Snapshot:
+    """The link is back since half a second: nothing fresh has come."""
+    base = reconnecting()
+    base.series["gen_tok_s"].gap_ended(NOW - 0.5)
+    return replace(
+        base, link=Link("up", 340.0, (*LATENCIES, None, None, None, 330.0, 350.0, 340.0), at=NOW - 0.5), fresh_since=NOW - 0.5,
+        verdict=Verdict(State.UNKNOWN, Reason("looking", "the link is back: asking the server again")), at=NOW,
+        throughput=replace(base.throughput, stale=True), log=replace(base.log, following=False), notes=("this machine slept 12:30",),
+    )  # fmt: skip
+
+
+def _until(series: Series, end: float) -> Series:
+    out = Series()
+    for at, value in zip(*series.window(0, end), strict=True):
+        out.append(at, value)
+    return out
+
+
 def connecting() -> Snapshot:
     base = ready()
     return replace(
@@ -359,7 +403,8 @@ def long_names() -> Snapshot:
 
 
 SCENES: dict[str, Callable[[], Snapshot]] = {
-    "starting": starting, "ready": ready, "crashed": crashed, "offline": offline, "connecting": connecting, "no-server": no_server,
+    "starting": starting, "ready": ready, "crashed": crashed, "offline": offline, "connecting": connecting, "reconnecting": reconnecting, "trying": trying,
+    "needs-person": needs_person, "reconnected": reconnected, "no-server": no_server,
     "orphans": orphans, "stalled": stalled, "gpus-1": lambda: with_gpus(1), "gpus-2": lambda: with_gpus(2), "gpus-16": lambda: with_gpus(16),
     "no-gpu": no_gpu, "trouble": trouble, "mig": mig, "several": several, "hostile": hostile, "long": long_names,
 }  # fmt: skip

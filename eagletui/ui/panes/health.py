@@ -7,10 +7,10 @@ from eagletui.servers.model import State
 from eagletui.servers.verdict import FRESH_HEALTH_S
 from eagletui.ui import format as fmt
 from eagletui.ui.panes.link_words import level, next_words
-from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_old
+from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_old, is_undecided
 from eagletui.ui.widgets.bars import sparkline
 from eagletui.ui.widgets.frame import View
-from eagletui.ui.widgets.lines import EMPTY, Line, cut, wrap
+from eagletui.ui.widgets.lines import EMPTY, Line, cut, width_of, wrap
 
 LABEL_CELLS = 9
 WORD_CELLS = 9
@@ -54,17 +54,17 @@ class HealthPane(Pane):
         up = snapshot.uptime_s
         if up is not None and not self.is_offline(snapshot):
             up += max(0.0, self.now - snapshot.at)
-        known = up is not None and not self.is_offline(snapshot)
+        known = up is not None and not is_old(snapshot, snapshot.family_at)
         lines.append(_row("uptime", fmt.duration(up), "text" if known else "dim", ""))
         lines += self._explain_rows(snapshot, width, height - len(lines))
         state = snapshot.verdict.state
-        border = LEVEL_OF_STATE[state] if state in (State.DEGRADED, State.STALLED, State.OFFLINE) else "border"
+        border = LEVEL_OF_STATE[state] if state in (State.DEGRADED, State.STALLED) else "border"
         return View(lines, title=(("Health", "text"),), border=border)
 
     def _explain_rows(self, snapshot: Snapshot, width: int, room: int) -> list[Line]:
         out: list[Line] = []
         state = snapshot.verdict.state
-        said = snapshot.verdict.reason.text if state in _EXPLAIN else ""
+        said = snapshot.verdict.reason.text if state in _EXPLAIN and not is_undecided(snapshot.verdict) else ""
         if said and room > 0:
             rows = wrap(said, width, min(4, room))
             blank: list[Line] = [EMPTY] if len(rows) < room else []
@@ -131,10 +131,9 @@ class HealthPane(Pane):
                     if link.state == "connecting"
                     else _row("link", "down", "error", "")
                 )
-            return (
-                *_row("link", "lost", "error", f"{fmt.age(link.lost_at, self.now)} · "),
-                *next_words(link, self.now, short=False),
-            )
+            lost = _row("link", "lost", "error", f"{fmt.duration(max(0.0, self.now - link.lost_at))} ago")
+            forms = ((*lost, (" · ", "dim"), *next_words(link, self.now, short=short)) for short in (False, True))
+            return next((form for form in forms if width_of(form) <= width), lost)
         sign, role = level(link.latency_ms, link.latencies)
         if link.latency_ms is None:
             return _row("link", "up", "ok", "")

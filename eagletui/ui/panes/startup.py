@@ -79,7 +79,7 @@ class StartupPane(Pane):
                 EMPTY,
                 (
                     ("lost ", "dim"),
-                    (fmt.age(link.lost_at, self.now), "text"),
+                    (f"{fmt.duration(max(0.0, self.now - link.lost_at))} ago", "text"),
                     (" · ", "dim"),
                     *next_words(link, self.now, short=False),
                 ),
@@ -135,7 +135,8 @@ class StartupPane(Pane):
             shown += [EMPTY, *words]
         elapsed = self._elapsed(snapshot)
         foot: Line = ((fmt.duration(elapsed), "text"), (" so far", "dim")) if elapsed is not None else EMPTY
-        return View(shown, title=(("Startup", "text"),), foot=foot, border=border)
+        # After a break the bar stands where it stood, until something fresh has come.
+        return View(shown, title=(("Startup", "text"),), foot=foot, border=border, stale=is_undecided(snapshot.verdict))
 
     def _elapsed(self, snapshot: Snapshot) -> float | None:
         if snapshot.uptime_s is not None:

@@ -134,4 +134,5 @@ def progress_words(snapshot: Snapshot) -> tuple[str, str]:
     nothing = snapshot.server is None and is_undecided(snapshot.verdict)
     if nothing or state is State.ABSENT or (state is State.OFFLINE and is_first(snapshot)):
         return "", role
-    return snapshot.verdict.reason.text, role
+    # The link beside it says in red that it is lost; why is a second glance.
+    return snapshot.verdict.reason.text, "dim" if state is State.OFFLINE else role
