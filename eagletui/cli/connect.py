@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from eagletui.cli.prompter import TerminalPrompter
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.nodes.base import Node
+    from eagletui.ui.app import EagleApp
 
 QUIET_SECONDS = 1.0
 """A connection that takes longer is announced: an empty terminal looks like a hang."""
@@ -80,11 +81,11 @@ async def _log_in_and_run(
 
     prompter = TerminalPrompter()
     node = open_chosen(name, ssh_config, None, prompter)
+    # The screen's libraries take as long to load as a login takes: the two go together.
+    loading = asyncio.create_task(asyncio.to_thread(_load_screen))
     try:
         await _connect(node, prompter)
-        from eagletui.monitor.monitor import NodeMonitor
-        from eagletui.ui.app import EagleApp
-
+        app_type, monitor_type = await loading
         failed: list[EagletuiError] = []
         app: EagleApp
 
@@ -92,15 +93,23 @@ async def _log_in_and_run(
             failed.append(error)
             app.exit()
 
-        monitor = NodeMonitor(node, port=port, log_path=log_path, on_failure=give_up)
-        app = EagleApp(monitor, node_name=name, theme=theme)
+        monitor = monitor_type(node, port=port, log_path=log_path, on_failure=give_up)
+        app = app_type(monitor, node_name=name, theme=theme)
         prompter.leave_first(app)
         await app.run_async()
         if failed:
             raise failed[0]
         return app.return_code or 0
     finally:
+        loading.cancel()
         await node.aclose()
+
+
+def _load_screen() -> tuple[type[EagleApp], type[NodeMonitor]]:
+    from eagletui.monitor.monitor import NodeMonitor
+    from eagletui.ui.app import EagleApp
+
+    return EagleApp, NodeMonitor
 
 
 async def _connect(node: Node, prompter: TerminalPrompter) -> None:

@@ -22,8 +22,8 @@ class Asking:
     """Asks for one login. `pause` is told True when a question opens and False when it is closed: no deadline may cut a
     person short.
 
-    `answered`: a person's answer was used. `unasked`: words for what nobody could be asked. `interrupted`: the server
-    left while a question was open. `cancelled`: the person stopped the login. `expired`: the server wants a new password.
+    `answered`: a person's answer was used. `unasked`: words for what nobody could be asked. `interrupted`: a question
+    is open, or was when the server left. `cancelled`: the person stopped the login. `expired`: the server wants a new password.
     """
 
     def __init__(
@@ -39,6 +39,7 @@ class Asking:
         self._rounds = 0
         self._challenged = True
         self._gave_up: set[str] = set()
+        self._open: asyncio.Future[Sequence[str] | None] | None = None
         self.answered = False
         self.unasked: list[str] = []
         self.interrupted = False
@@ -75,18 +76,24 @@ class Asking:
             return None
         self._banner = ()
         self._pause(True)
+        self.interrupted = True
+        self._open = asyncio.ensure_future(self._prompter.ask(question))
         try:
-            answers = await self._prompter.ask(question)
+            answers = await self._open
         except LoginCancelledError:
             # Not raised here: this runs inside the SSH library, which would take it for a fault of its own.
             self.cancelled = True
-            return None
-        except asyncio.CancelledError:
-            self.interrupted = True
-            raise
+            answers = None
         finally:
             self._pause(False)
+        self.interrupted = False
         return answers
+
+    async def aclose(self) -> None:
+        """Take back a question that is open, and wait until its terminal is as it was. Never raises."""
+        if self._open is not None and not self._open.done():
+            self._open.cancel()
+            await asyncio.wait((self._open,))
 
     async def passphrase(self, path: Path, *, wrong: bool) -> str | None:
         """The passphrase of a key file; None: that key is passed over."""

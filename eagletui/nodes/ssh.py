@@ -171,7 +171,6 @@ class SshNode:
     ) -> None:
         tunnel = self._conns[-1] if self._conns else None
         proxy: Proxy | None = None
-        keyring: Keyring | None = None
         client: LoginClient | None = None
         try:
             async with asyncio.timeout(settings.connect_timeout or CONNECT_SECONDS) as timeout:
@@ -185,9 +184,12 @@ class SshNode:
                 asking = Asking(settings, prompter, on_the_way_to=on_the_way_to, pause=deadline.pause)
                 keyring = Keyring(settings, asking, AsyncsshKeys())
                 client = LoginClient(trust, keyring, asking, deadline)
-                conn = await handshake(
-                    settings, client, sock, tunnel, keepalive_s=KEEPALIVE_SECONDS, keepalive_count=KEEPALIVE_COUNT
-                )
+                try:
+                    conn = await handshake(
+                        settings, client, sock, tunnel, keepalive_s=KEEPALIVE_SECONDS, keepalive_count=KEEPALIVE_COUNT
+                    )
+                finally:
+                    deadline.end()
                 self._conns.append(conn)
                 self._client = client
                 self._hops.append((settings.name, client))
@@ -197,8 +199,9 @@ class SshNode:
         except CAUSES as exc:
             raise refusal(settings, exc, client, await proxy.said() if proxy is not None else "") from exc
         finally:
-            if keyring is not None:
-                await keyring.aclose()
+            if client is not None:
+                await client.asking.aclose()
+                await client.keyring.aclose()
             if sock is not None and (client is None or client is not self._client):
                 sock.close()
 
@@ -339,7 +342,8 @@ def settings_without_ssh(target: Target, config_file: Path | None) -> HostSettin
     """Settings by asyncssh's own reader of ssh_config, for machines without `ssh`. Raises ConnectError.
 
     They are written as `ssh -G` would print them, so that one parser gives both. asyncssh does not know
-    StrictHostKeyChecking and HashKnownHosts: unknown host keys are then refused even where `accept-new` is set.
+    StrictHostKeyChecking, HashKnownHosts, BatchMode and NumberOfPasswordPrompts: then unknown host keys are asked about
+    whatever is set, and it is asked three times at most.
     """
     files = [config_file] if config_file is not None else [p for p in (Path(home(), ".ssh/config"),) if p.is_file()]
     try:

@@ -36,18 +36,22 @@ class LoginDeadline:
     """
 
     def __init__(self, timeout: asyncio.Timeout) -> None:
-        self._timeout = timeout
+        self._timeout: asyncio.Timeout | None = timeout
+
+    def end(self) -> None:
+        """The login is over; a question may still be on its way out."""
+        self._timeout = None
 
     def next_step(self) -> None:
         """A step of the login begins."""
-        if not self._timeout.expired():
+        if self._timeout is not None and not self._timeout.expired():
             self._timeout.reschedule(asyncio.get_running_loop().time() + LOGIN_SECONDS)
 
     def pause(self, asked: bool) -> None:
         """A question opens or is closed."""
         if not asked:
             self.next_step()
-        elif not self._timeout.expired():
+        elif self._timeout is not None and not self._timeout.expired():
             self._timeout.reschedule(None)
 
 

@@ -16,7 +16,7 @@ import pytest
 from tests.cli.command import run
 from tests.e2e.terminal import Terminal, terminal
 from tests.requires import require
-from tests.sshd import Sshd
+from tests.sshd import Sshd, start_sshd
 
 SECRET = "open sesame"
 
@@ -120,6 +120,20 @@ def test_status_asks_in_a_terminal(tmp_path: Path, sshd_server: Sshd, locked: Pa
         term.keys("-l", SECRET)
         term.keys("Enter")
         term.until(r"exit status (0|1\d)", 30)
+
+
+def test_a_server_that_does_not_wait_for_the_answer(
+    tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, locked: Path
+) -> None:
+    with start_sshd(tmp_path / "sshd", sshd_users, ssh_key, ("LoginGraceTime 2",)) as server:
+        key = re.findall(r"IdentityFile (.*locked)", locked.read_text())[0]
+        server.config.write_text(server.config.read_text().replace(str(ssh_key), key))
+        with eagletui(tmp_path, "connect", server.target(), "-F", str(server.config)) as term:
+            term.until("Passphrase of .*locked:")
+            term.keys("-l", "half an ans")
+            left = term.until("exit status 20")
+            assert "LoginGraceTime" in left
+            assert not re.search(r"(?<!\S)-(echo|icanon|isig)\b", settings(term))
 
 
 def test_status_in_a_pipe_asks_nobody(tmp_path: Path, sshd_server: Sshd, locked: Path) -> None:

@@ -231,7 +231,10 @@ def password(sshd_users: dict[str, str]) -> Iterator[str]:
     subprocess.run(["usermod", "-p", "*", sshd_users["bash"]], check=True, timeout=30)
 
 
-async def test_a_password(sshd_users: dict[str, str], ssh_key: Path, tmp_path: Path, password: str) -> None:
+async def test_a_password(
+    sshd_users: dict[str, str], ssh_key: Path, tmp_path: Path, password: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(0)
     with start_sshd(tmp_path / "sshd", sshd_users, ssh_key, ("PasswordAuthentication yes",)) as server:
         config = with_key(server, "password", lines=("PreferredAuthentications password",))
         person = Person("not it", password)
@@ -240,6 +243,8 @@ async def test_a_password(sshd_users: dict[str, str], ssh_key: Path, tmp_path: P
         assert node.asked_person
         assert person.labels == [f"Password of {server.user()}"] * 2
         assert "not accepted" in person.questions[1].told[0]
+        assert "asyncssh" in {record.name.split(".")[0] for record in caplog.records}
+        assert password not in caplog.text
         many = Person("1", "2", "3", password)
         error = await refused(SshNode(server.target(), config_file=config, prompter=many))
         assert isinstance(error, AuthError)
