@@ -163,6 +163,25 @@ def end_user(name: str) -> None:
 
 
 @contextlib.contextmanager
+def extra_user(name: str, *options: str) -> Iterator[str]:
+    """One more user, whose key is looked for in a folder that sshd is told (`keys_in`)."""
+    name = f"etui-{name}-{os.getpid()}"
+    _run("useradd", "-s", "/bin/sh", "-p", "*", *options, name)
+    try:
+        yield name
+    finally:
+        end_user(name)
+
+
+def keys_in(folder: Path, key: Path, *users: str) -> str:
+    """An option of sshd: keys are here, and not in homes."""
+    folder.mkdir()
+    for user in users:
+        (folder / user).write_bytes(Path(f"{key}.pub").read_bytes())
+    return f"AuthorizedKeysFile {folder}/%u"
+
+
+@contextlib.contextmanager
 def start_sshd(
     folder: Path, users: dict[str, str], key: Path, options: tuple[str, ...] = (), *, prefix: tuple[str, ...] = ()
 ) -> Iterator[Sshd]:

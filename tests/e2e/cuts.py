@@ -69,14 +69,19 @@ class Cutter:
         self._proxy.end()
 
     def _black_hole(self) -> None:
-        """Nothing is forwarded any more, and nobody is told; new connections find their way after a while."""
+        """Nothing of this connection is forwarded any more, and neither end is told; new ones find another way."""
         links = len(self._client.entries("L"))
-        self._proxy.black_hole()
+        self._proxy.abandon()
         until = time.monotonic() + self._dead_s
         while len(self._client.entries("L")) == links and time.monotonic() < until:
             time.sleep(0.05)
         assert len(self._client.entries("L")) > links, f"a black hole was not noticed in {self._dead_s} s"
-        self._proxy.abandon()
+
+    def _silence(self) -> None:
+        """Nothing is forwarded for a while, and then everything that was sent meanwhile."""
+        self._proxy.black_hole()
+        time.sleep(random.uniform(0.2, 3.0))
+        self._proxy.forward()
 
     def _real_black_hole(self) -> None:
         """The same with the product's own keepalive, which a new connection takes."""
@@ -128,6 +133,7 @@ KINDS: dict[str, Callable[[Cutter], None]] = {
     "connection reset": Cutter._reset,
     "connection closed": Cutter._closed,
     "black hole": Cutter._black_hole,
+    "silence, and all of it late": Cutter._silence,
     REAL: Cutter._real_black_hole,
     "tail on the node killed": Cutter._tail_killed,
     "poll shell on the node killed": Cutter._poll_shell_killed,

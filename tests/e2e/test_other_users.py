@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import pwd
 import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +19,7 @@ from tests.e2e.test_hygiene import tools_in
 from tests.engine import STAND_IN, user_engine
 from tests.node_processes import end_processes_of, processes_of
 from tests.requires import require
-from tests.sshd import Sshd, end_user, free_port, start_sshd
+from tests.sshd import Sshd, extra_user, free_port, keys_in, start_sshd
 
 LOGIN, OWNER = "bash", "dash"
 """Users of the tests, by their shells: who logs in, and whose server it is."""
@@ -41,25 +38,6 @@ def status(home: Path, sshd: Sshd, *more: str, user: str | None = None) -> dict[
     model: dict[str, Any] = json.loads(done.stdout)
     assert model["link"]["state"] == "up"
     return model
-
-
-@contextmanager
-def extra_user(name: str, *options: str) -> Iterator[str]:
-    """One more user, whose key is looked for in a folder that sshd is told (`keys_in`)."""
-    name = f"etui-{name}-{os.getpid()}"
-    subprocess.run(["useradd", "-s", "/bin/sh", "-p", "*", *options, name], check=True, capture_output=True, timeout=60)
-    try:
-        yield name
-    finally:
-        end_user(name)
-
-
-def keys_in(folder: Path, key: Path, *users: str) -> str:
-    """An option of sshd: keys are here, and not in homes."""
-    folder.mkdir()
-    for user in users:
-        (folder / user).write_bytes(Path(f"{key}.pub").read_bytes())
-    return f"AuthorizedKeysFile {folder}/%u"
 
 
 def in_own_mounts(*commands: str) -> tuple[str, ...]:
