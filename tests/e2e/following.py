@@ -4,8 +4,8 @@ server's log and writes what its screen would show to a file.
 `python -m tests.e2e.following JSON` with the fields of `Orders`. Lines of the file: `= TEXT` one line of the store as
 soon as it is finished, `M TEXT` a marker, `L SECONDS STATE ERROR` a change of the link, `N TEXT` a note, `V TEXT` a verdict,
 `G NUMBER CODE` the GPUs and their error, `S` a new store, `R N` lines that the ring dropped before they were looked at.
-SIGUSR1 puts the product's own times into force instead of `constants`, SIGUSR2 those of `constants` again: for the
-next connection.
+SIGUSR1 puts the product's own keepalive into force instead of that of `constants`, SIGUSR2 the latter again: for the next
+connection.
 """
 
 from __future__ import annotations
@@ -98,12 +98,13 @@ class Recorder:
 async def follow(orders: Orders) -> None:
     """Until SIGTERM."""
     own = {name: _put(name, value) for name, value in orders.constants.items()}
+    keepalive = [name for name in own if "KEEPALIVE" in name]
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.nodes.registry import open_node
 
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, _put_all, own)
-    loop.add_signal_handler(signal.SIGUSR2, _put_all, orders.constants)
+    loop.add_signal_handler(signal.SIGUSR1, _put_all, {name: own[name] for name in keepalive})
+    loop.add_signal_handler(signal.SIGUSR2, _put_all, {name: orders.constants[name] for name in keepalive})
     monitor = NodeMonitor(
         open_node(orders.target, config_file=Path(orders.config)), port=orders.port, log_path=orders.log_path
     )
