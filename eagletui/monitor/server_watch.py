@@ -162,7 +162,7 @@ class ServerWatch:
     def verdict(self, now: float) -> Verdict:
         """The state by everything known now."""
         if self._looking_again():
-            return Verdict(State.UNKNOWN, Reason("looking", "the link is back: asking the server again"))
+            return Verdict(State.UNKNOWN, Reason("looking", "asking the server again, after a break"))
         health = self.health
         seen = None
         if health.at is not None and self._is_fresh(health.at):

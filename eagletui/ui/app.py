@@ -161,7 +161,8 @@ class EagleApp(App[None]):
 
     def _open(self, dialog: Screen[Result], callback: Callable[[Result | None], None] | None = None) -> bool:
         """Push a dialog, never twice, and not over the notice of a terminal that is too small. Says whether it did."""
-        if self._main.too_small or any(type(open_one) is type(dialog) for open_one in self.screen_stack):
+        # A key typed right behind q would open a dialog in a screen that is being taken down.
+        if self._exit or self._main.too_small or any(type(open_one) is type(dialog) for open_one in self.screen_stack):
             return False
         self.push_screen(dialog, callback)
         return True
@@ -330,7 +331,7 @@ class EagleApp(App[None]):
 
     def action_command_palette(self) -> None:
         """Textual's own, in a palette that survives a doubled key."""
-        if self.use_command_palette and not isinstance(self.screen, Palette):
+        if self.use_command_palette and not self._exit and not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
 
     def action_help_quit(self) -> None:

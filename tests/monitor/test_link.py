@@ -27,6 +27,7 @@ from eagletui.errors import (
 )
 from eagletui.monitor import link as link_module
 from eagletui.monitor import monitor as monitor_module
+from eagletui.monitor import sleep
 from eagletui.monitor.link import BACKOFF_S, GOOD_S, Backoff, needed
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.sleep import Clocks, Missed, Sleeps, missed, read_clocks
@@ -320,3 +321,16 @@ async def test_a_dead_poller_is_a_note_that_goes(
         with contextlib.suppress(ProcessLookupError):
             os.kill(engine.children()["sglang::scheduler_TP1"], signal.SIGKILL)
         await until(monitor, lambda s: s.verdict.reason.code == "rank-missing", 10)
+
+
+async def test_a_process_that_was_stopped_notices_it(
+    sshd_server: Sshd, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sleep, "GAP_S", 0.6)
+    monkeypatch.setattr(monitor_module, "SLEPT_NOTE_S", 0.5)
+    async with watching(sshd_server, proxy.port) as monitor:
+        await until(monitor, lambda s: s.discovered)
+        time.sleep(2.5)  # the loop stands still, as the whole process does in a SIGSTOP
+        told = await until(monitor, lambda s: any("eagletui was stopped for 0:0" in note for note in s.notes), 5)
+        assert told.link.state == "up"
+        await until(monitor, lambda s: not any("stopped" in note for note in s.notes), 10)

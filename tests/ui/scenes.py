@@ -279,7 +279,7 @@ def reconnected() -> Snapshot:
     base.series["gen_tok_s"].gap_ended(NOW - 0.5)
     return replace(
         base, link=Link("up", 340.0, (*LATENCIES, None, None, None, 330.0, 350.0, 340.0), at=NOW - 0.5), fresh_since=NOW - 0.5,
-        verdict=Verdict(State.UNKNOWN, Reason("looking", "the link is back: asking the server again")), at=NOW,
+        verdict=Verdict(State.UNKNOWN, Reason("looking", "asking the server again, after a break")), at=NOW,
         throughput=replace(base.throughput, stale=True), log=replace(base.log, following=False), notes=("this machine slept 12:30",),
     )  # fmt: skip
 

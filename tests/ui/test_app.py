@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from textual.app import SuspendNotSupported
 from textual.pilot import Pilot
 
 from eagletui.logs.store import LineKind, StoredLine
@@ -483,3 +484,21 @@ async def test_stalled_names_the_reason_and_dims_the_figure() -> None:
         assert "no token came for 45 s" in s.words("health")
         assert "45 s ago" in s.pane("throughput").splitlines()[0]
         assert s.main.pane("health")._rows[0][0][1] == "error"
+
+
+@pytest.mark.parametrize("action", ["action_app_theme", "action_app_help", "action_command_palette"])
+async def test_a_key_right_behind_q_opens_nothing(action: str) -> None:
+    async with screen(scenes.ready()) as s:
+        s.app.action_app_quit()
+        getattr(s.app, action)()
+        assert len(s.app.screen_stack) == 1
+
+
+async def test_a_screen_without_a_terminal_cannot_be_left() -> None:
+    async with screen(scenes.ready()) as s:
+        assert not s.app.can_leave_terminal
+        with pytest.raises(SuspendNotSupported), s.app.leave_terminal():
+            pytest.fail("entered")
+        snapshots = s.source.asked
+        await s.change(scenes.ready())
+        assert s.source.asked > snapshots  # it goes on showing

@@ -57,7 +57,7 @@ async def test_the_countdown_counts() -> None:
             s.app._show()
             await s.pilot.pause()
             assert words in s.status()
-            assert re.search(rf"link     lost     0:4\d ago · +{words[-3:]}", s.pane("health"))
+            assert re.search(rf"link     lost     0:4\d ago · try in +{words[-3:]}", s.pane("health"))
 
 
 async def test_c_connects_when_the_link_is_lost_and_else_says_that_it_is_up() -> None:
@@ -71,6 +71,12 @@ async def test_c_connects_when_the_link_is_lost_and_else_says_that_it_is_up() ->
         assert s.app.capable("link.connect")
         await s.pilot.press("c")
         assert s.source.connects == 1
+
+
+@pytest.mark.parametrize("size", [(160, 48), (120, 36)])
+async def test_a_sleep_is_told(size: tuple[int, int]) -> None:
+    async with screen(scenes.reconnected(), size) as s:
+        assert "this machine slept 12:30" in s.pane("health")
 
 
 def roles(painted: Painted, *words: str) -> set[str]:
@@ -122,7 +128,8 @@ def test_levels_of_latency(recent: tuple[float | None, ...], sign: str, role: st
 
 
 @pytest.mark.parametrize(
-    ("room", "words"), [(40, "○ lost 0:42 ago · next try in  3 s"), (22, "○ lost 0:42 ·  3 s"), (5, "○ lost 0:42")]
+    ("room", "words"),
+    [(40, "○ lost 0:42 ago · next try in  3 s"), (25, "○ lost 0:42 · try in  3 s"), (5, "○ lost 0:42")],
 )
 def test_the_link_says_what_fits(room: int, words: str) -> None:
     link = Link("down", lost_at=NOW - 42, retry_at=NOW + 2.4)

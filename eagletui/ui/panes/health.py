@@ -80,9 +80,10 @@ class HealthPane(Pane):
             *snapshot.inventory.notes,
         ]
         for note in dict.fromkeys(notes):
-            left = room - len(out) - 1
+            apart: list[Line] = [EMPTY] if room - len(out) > 1 else []  # the last row is for words
+            left = room - len(out) - len(apart)
             if note != said and left > 0:
-                out += [EMPTY, *(((row, "dim"),) for row in wrap(note, width, min(3, left)))]
+                out += [*apart, *(((row, "dim"),) for row in wrap(note, width, min(3, left)))]
         return out
 
     def _health_row(self, snapshot: Snapshot) -> Line:

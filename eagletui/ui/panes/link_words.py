@@ -62,4 +62,4 @@ def next_words(link: Link, now: float, *, short: bool) -> Line:
     if link.retry_at is None:
         return (("…", "dim"),)
     left = max(0, math.ceil(link.retry_at - now))
-    return ((f"{left:>2} s" if short else f"next try in {left:>2} s", "dim"),)
+    return ((f"try in {left:>2} s" if short else f"next try in {left:>2} s", "dim"),)
