@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -134,6 +135,24 @@ def test_a_server_that_does_not_wait_for_the_answer(
             left = term.until("exit status 20")
             assert "LoginGraceTime" in left
             assert not re.search(r"(?<!\S)-(echo|icanon|isig)\b", settings(term))
+
+
+def test_a_connection_that_takes_a_while_is_announced(tmp_path: Path, sshd_server: Sshd) -> None:
+    config = sshd_server.write_config(f"{tmp_path.name}-silent", "ConnectTimeout 3")
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        name = f"x@127.0.0.1:{silent.getsockname()[1]}"
+        with eagletui(tmp_path, "connect", name, "-F", str(config)) as term:
+            assert "exit status" not in term.until(f"connecting to {re.escape(name)} …")
+            term.until("exit status 20")
+
+
+def test_ctrl_c_while_it_connects(tmp_path: Path, sshd_server: Sshd) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        name = f"x@127.0.0.1:{silent.getsockname()[1]}"
+        with eagletui(tmp_path, "connect", name, "-F", str(sshd_server.config)) as term:
+            term.until("connecting to")
+            term.keys("C-c")
+            assert "Traceback" not in term.until("exit status 130")
 
 
 def test_status_in_a_pipe_asks_nobody(tmp_path: Path, sshd_server: Sshd, locked: Path) -> None:
