@@ -68,14 +68,18 @@ class Cutter:
     def _closed(self) -> None:
         self._proxy.end()
 
-    def _black_hole(self) -> None:
-        """Nothing of this connection is forwarded any more, and neither end is told; new ones find another way."""
+    def _black_hole(self) -> float:
+        """Nothing of this connection is forwarded any more, and neither end is told; new ones find another way. Gives the seconds until
+        the client noticed."""
+        began = time.monotonic()
         links = len(self._client.entries("L"))
         self._proxy.abandon()
         until = time.monotonic() + self._dead_s
         while len(self._client.entries("L")) == links and time.monotonic() < until:
             time.sleep(0.05)
-        assert len(self._client.entries("L")) > links, f"a black hole was not noticed in {self._dead_s} s"
+        changes = self._client.entries("L")[links:]
+        assert changes, f"a black hole was not noticed in {self._dead_s} s"
+        return float(changes[0].split()[0]) - began
 
     def _silence(self) -> None:
         """Nothing is forwarded for a while, and then everything that was sent meanwhile."""
@@ -89,9 +93,7 @@ class Cutter:
         time.sleep(0.2)
         self._proxy.drop()
         self._client.wait_for(self._client.newest_number() + 5000, HEALS_S, "a reset before a black hole")
-        began = time.monotonic()
-        self._black_hole()
-        took = time.monotonic() - began
+        took = self._black_hole()
         assert 10 < took < NOTICED_S, f"with the product's own keepalive a black hole was noticed after {took:.1f} s"
         os.kill(self._client.pid, signal.SIGUSR2)
 
@@ -126,7 +128,7 @@ class Cutter:
         os.kill(self._client.pid, signal.SIGCONT)
 
 
-KINDS: dict[str, Callable[[Cutter], None]] = {
+KINDS: dict[str, Callable[[Cutter], object]] = {
     "sshd's monitor process killed": Cutter._sshd_monitor_killed,
     "sshd's user part killed": Cutter._sshd_user_part_killed,
     "sshd restarted": Cutter._sshd_restarted,

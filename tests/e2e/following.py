@@ -52,6 +52,7 @@ class Recorder:
     def __init__(self, monitor: NodeMonitor, out: Path) -> None:
         self._monitor = monitor
         self._out = out.open("a", encoding="utf-8")
+        self._events = events_of(out).open("a", encoding="utf-8")
         self._store: LineStore | None = None
         self._next = 0
         self._link: tuple[str, str | None] | None = None
@@ -90,9 +91,18 @@ class Recorder:
             self._verdict = verdict
             self._say(f"V {verdict}")
         self._out.flush()
+        self._events.flush()
 
     def _say(self, text: str) -> None:
-        self._out.write(text.replace("\n", "\\n") + "\n")
+        line = text.replace("\n", "\\n") + "\n"
+        self._out.write(line)
+        if not line.startswith("="):
+            self._events.write(line)
+
+
+def events_of(out: Path) -> Path:
+    """A second file, of a client's few lines that are not of the log: it is read often."""
+    return out.with_suffix(".events")
 
 
 async def follow(orders: Orders) -> None:
@@ -147,8 +157,13 @@ class Client:
         return self.out.read_text(encoding="utf-8") if self.out.exists() else ""
 
     def entries(self, kind: str) -> list[str]:
-        """The rest of all lines of one kind."""
-        return [line[2:] for line in self.text().split("\n") if line.startswith(kind)]
+        """The rest of all lines of one kind (not of `=`)."""
+        return [line[2:] for line in self.events() if line.startswith(kind)]
+
+    def events(self) -> list[str]:
+        """All lines that are not of the log."""
+        file = events_of(self.out)
+        return file.read_text(encoding="utf-8").split("\n")[:-1] if file.exists() else []
 
     def newest_number(self) -> int:
         """The number of the newest numbered line, -1 before the first."""
@@ -169,7 +184,7 @@ class Client:
 
     def said(self) -> list[str]:
         """What it wrote last, but for the lines of the log."""
-        return [line for line in self.text().split("\n") if line[:2] in ("L ", "N ", "M ", "V ", "G ")][-12:]
+        return self.events()[-12:]
 
     def wait_for_text(self, text: str, seconds: float = 20.0) -> None:
         """Until it wrote this."""
@@ -181,7 +196,7 @@ class Client:
 
     def check(self) -> None:
         """It lives."""
-        assert self.process.poll() is None, self.errors.read_text(errors="replace")[-3000:]
+        assert self.process.poll() is None, f"{self.errors.read_text(errors='replace')[-3000:]} {self.said()}"
 
 
 @contextmanager
