@@ -38,14 +38,14 @@ def main(argv: list[str]) -> int:
     busy = f"{os.getloadavg()[0]:.1f}"
     with bench_node() as node:
         if "P10" in wanted:
-            death.measure(node, table, deaths=4 if brief else 12)
+            death.measure(node, table, deaths=3 if brief else 12)
         engine, began = node.launch(free_port(), 0.02), time.monotonic()
         if "P9" in wanted:
-            lines.measure(node, table, engine, quiet_lines=40 if brief else 200, load_s=3 if brief else 10)
+            lines.measure(node, table, engine, quiet_lines=30 if brief else 200, load_s=2 if brief else 10)
         if "P4" in wanted:
-            flood.measure(node, table, 8 if brief else 64, node.home / "flood.log")
+            flood.measure(node, table, 4 if brief else 64, node.home / "flood.log")
         if "P13" in wanted:
-            footprint.measure(node, table, engine, began, window_s=15 if brief else 60)
+            footprint.measure(node, table, engine, began, window_s=10 if brief else 60, young=brief)
         node.end(engine)
     status = table.show()
     sys.stdout.write(
