@@ -111,8 +111,9 @@ def test_an_unknown_host_key_is_a_sentence(tmp_path: Path, sshd_server: Sshd) ->
     assert "SHA256:" in done.stderr
     assert "Traceback" not in done.stderr
     with terminal([sys.executable, "-m", "eagletui", "connect", target, "-F", str(config)], tmp_path) as term:
-        term.until("exit status 20")
-        assert "SHA256:" in term.screen
+        term.until("yes, no, or the fingerprint:")
+        term.keys("n", "o", "Enter")
+        assert "SHA256:" in term.until("exit status 20")
 
 
 @pytest.mark.parametrize("options", [(), ("AllowTcpForwarding no",)])
