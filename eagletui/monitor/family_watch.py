@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from eagletui.servers.family import Identity
 from eagletui.servers.model import Member, Server
@@ -19,6 +19,8 @@ class FamilyCount:
     members: dict[Identity, Member] = field(default_factory=dict)
     gone: dict[int, Member] = field(default_factory=dict)
     launcher_alive: bool = True
+    renamed: bool = False
+    """Since it was set to False a member took another name: its role may be another one, too."""
     alive: int = 0
     total: int = 0
 
@@ -35,9 +37,14 @@ class FamilyCount:
     def polled(self, answer: PollAnswer, launcher: Identity) -> bool:
         """Take an answer to `family`. True when somebody left."""
         living = {(row.pid, row.started) for row in answer.rows if not (row.state in "ZX" and row.threads <= 1)}
+        names = {(row.pid, row.started): row.comm for row in answer.rows}
         left = False
         for identity, member in list(self.members.items()):
             if identity in living or identity[0] in answer.torn or identity[0] in self.gone:
+                name = names.get(identity, member.process.comm)
+                if name != member.process.comm:
+                    self.members[identity] = replace(member, process=replace(member.process, comm=name))
+                    self.renamed = True
                 continue
             left = True
             if member.role in _CORE:

@@ -15,6 +15,7 @@ from eagletui.monitor.family_watch import FamilyCount
 from eagletui.monitor.gpu_watch import GpuWatch
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.link import LinkWatch
+from eagletui.monitor.newcomers import Newcomers
 from eagletui.monitor.plainest import plainest
 from eagletui.monitor.poller import Poller, open_poller
 from eagletui.monitor.publish import Publisher
@@ -278,18 +279,20 @@ class NodeMonitor:
                 poller = Poller(stream)
                 reading = asyncio.create_task(poller.read_answers())
                 try:
-                    self._keeper.began(await poller.shell())
-                    await poller.all()  # before the table is read: whoever comes after that is new to it
+                    shell = await poller.shell()
+                    self._keeper.began(shell)
+                    first = await poller.all()  # before the table is read: whoever comes after that is new to it
                     await self._discover()
-                    await self._tick(poller, reading)
+                    await self._tick(poller, reading, Newcomers(first, shell))
                 finally:
                     self._keeper.ended()
                     reading.cancel()
                     await asyncio.gather(reading, return_exceptions=True)  # whoever waited for an answer was told why
 
-    async def _tick(self, poller: Poller, reading: asyncio.Task[None]) -> None:
+    async def _tick(self, poller: Poller, reading: asyncio.Task[None], newcomers: Newcomers) -> None:
         """Until the poller's lease is to be renewed."""
-        looked = looked_at_log = began = time.monotonic()
+        looked = looked_at_log = discovered = began = time.monotonic()
+        settling = False
         while time.monotonic() - began < RENEW_S:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(TICK_S):
@@ -305,17 +308,21 @@ class NodeMonitor:
                 family = self._family
                 watch.members(family.alive, family.total, dict(family.gone), launcher_alive=family.launcher_alive)
                 look = look or (left and not family.launcher_alive)
+                look = look or (family.renamed and now - looked >= LOOK_STARTING_S)
             if watch is not None and now - looked_at_log >= LOOK_AT_LOG_S:
                 looked_at_log = now
                 await watch.log.look(poller.look)
-            if not look and now - looked >= self._look_every_s(now):
+            every = self._look_every_s(now)
+            if not look and now - looked >= every:
                 looked = now
-                answer = await poller.all()
-                known = {p.pid for p in self._inventory.processes}
-                look = bool(answer.rows) or answer.pids is None or not known <= answer.pids
+                changed = newcomers.changed(await poller.all(), {pid for pid, _ in _members(self._inventory)})
+                # Who came may have become another program since, and a shell that was there may: its pid tells nothing.
+                look = changed or settling or (every < LOOK_AGAIN_S and now - discovered >= LOOK_AGAIN_S)
+                settling = changed
             if look:
                 self._look.clear()
-                looked = now
+                self._family.renamed = False
+                looked = discovered = now
                 await self._discover()
 
     def _look_every_s(self, now: float) -> float:

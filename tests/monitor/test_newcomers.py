@@ -1,0 +1,44 @@
+"""Our own commands on a node are no reason to look for servers, everybody else's are."""
+
+from __future__ import annotations
+
+from eagletui.monitor.newcomers import Newcomers
+from eagletui.shell.poll import PollAnswer
+from eagletui.shell.processes import StatRow
+
+SSHD, TIMEOUT, SHELL, SERVER = 100, 110, 111, 500
+
+
+def row(pid: int, ppid: int, session: int) -> StatRow:
+    return StatRow(pid, "x", "S", ppid, session, session, 0, 1, pid)
+
+
+def answer(*new: StatRow, pids: tuple[int, ...] = (1, SSHD, TIMEOUT, SHELL, SERVER)) -> PollAnswer:
+    return PollAnswer(1, new, frozenset(pids) | {one.pid for one in new})
+
+
+def newcomers() -> Newcomers:
+    first = answer(row(1, 0, 1), row(SSHD, 90, 90), row(TIMEOUT, SSHD, TIMEOUT), row(SHELL, TIMEOUT, TIMEOUT))
+    return Newcomers(first, SHELL)
+
+
+def test_our_own_commands_change_nothing() -> None:
+    ours = (row(200, SSHD, 200), row(201, 200, 200), row(202, 201, 200))
+    assert not newcomers().changed(answer(*ours), {SERVER})
+
+
+def test_somebody_else_is_a_change() -> None:
+    assert newcomers().changed(answer(row(300, 1, 300)), {SERVER})
+    assert newcomers().changed(answer(row(200, SSHD, 200), row(300, 299, 299)), {SERVER})
+
+
+def test_a_member_that_is_gone_is_a_change_and_others_are_not() -> None:
+    assert newcomers().changed(answer(pids=(1, SSHD, TIMEOUT, SHELL)), {SERVER})
+    assert not newcomers().changed(answer(pids=(1, SERVER)), {SERVER})
+
+
+def test_without_knowing_who_we_are_everybody_is_a_change() -> None:
+    for shell in (None, 999):
+        assert Newcomers(answer(), shell).changed(answer(row(200, SSHD, 200)), {SERVER})
+    orphan = Newcomers(answer(row(SHELL, 1, SHELL)), SHELL)
+    assert orphan.changed(answer(row(200, 1, 200)), {SERVER}), "whoever init adopted is not of ours"
