@@ -16,8 +16,8 @@ VICTIMS = ("sglang::scheduler_TP0", "sglang::scheduler_TP1", "sglang::detokenize
 # Only cells that differ from what stood there are painted: of CRASHED after STALLED that is CRASH.
 STARTING, READY, CRASHED = (re.compile(word) for word in (rb"STARTING", rb"READY", rb"CRASH"))
 WORD = re.compile(rb"STARTING|STOPPING|READY|DEGRADED|UNKNOWN|STALLED|CRASH|NO SERVER|OFFLINE")
-PACE_S = 0.1
-"""Between two shards of the stand-in: the launch is on the screen before it is ready."""
+PACE_S = 0.15
+"""Between two shards of the stand-in: 4 s in all, so that most launches are on the screen before they are ready."""
 
 
 def measure(node: Node, table: Table, *, deaths: int) -> None:
@@ -33,9 +33,10 @@ def measure(node: Node, table: Table, *, deaths: int) -> None:
                 begin = shown.size
                 if number:
                     engine = node.launch(port, PACE_S)
-                    shown.until(STARTING, begin=begin)
                 seen = shown.until(READY, begin=begin)
-                if number:  # the first one may have been ready before the link was up
+                if number and shown.found(
+                    STARTING, begin
+                ):  # else it was found after it was ready: that is not what is measured here
                     ready.append(seen - _ready_at(engine))
                 time.sleep(random.uniform(1.5, 2.5))
                 begin = shown.size
@@ -59,8 +60,8 @@ def measure(node: Node, table: Table, *, deaths: int) -> None:
     table.at_most("P10 death -> CRASHED on the screen, most", died[-1] if died and not unseen else None, "s", 1)
     if unseen:
         table.told("P10 deaths that were not seen in 8 s", ", ".join(unseen))
-    table.told(f"P10 {len(ready)} launches: p50", f"{ready[len(ready) // 2]:.2f} s")
-    table.at_most("P10 /health answers 200 -> READY on the screen, most", ready[-1], "s", 1)
+    table.told(f"P10 {len(ready)} launches: p50", f"{ready[len(ready) // 2]:.2f} s" if ready else "none")
+    table.at_most("P10 /health answers 200 -> READY on the screen, most", ready[-1] if ready else None, "s", 1)
     table.not_yet("P10 a server that does not start", "its launch is not ours yet")
 
 
