@@ -186,6 +186,8 @@ class Prober:
                         break
         except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
             word, sentence = failure(error)
+            if word == "closed":
+                await self._node.ping()  # a link that breaks closes its connections first, and says so afterwards
             return Answer(None, None, error=word, detail=sentence)
         return Answer(reply.status_code, (time.monotonic() - began) * 1000, bytes(body[:BODY_LIMIT]))
 

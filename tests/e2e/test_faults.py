@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,6 +33,7 @@ from tests.gpus.stand_ins import DATA, build
 from tests.requires import require
 from tests.shell.sh import applets
 from tests.sshd import Sshd, children_of, start_sshd
+from tests.watching import running, texts, until
 
 
 class CountingNode(SshNode):
@@ -70,36 +71,8 @@ async def watching(
 ) -> AsyncIterator[NodeMonitor]:
     node = node or SshNode(sshd.target("bash"), config_file=sshd.config)
     monitor = NodeMonitor(node, port=port, log_path=None if log is None else str(log))
-    task = asyncio.create_task(monitor.run())
-    try:
+    async with running(monitor):
         yield monitor
-        if task.done():
-            await task
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await monitor.aclose()
-
-
-async def until(monitor: NodeMonitor, what: Callable[[Snapshot], object], seconds: float = 30.0) -> Snapshot:
-    """The first snapshot that is so. No note may speak of an error of our own meanwhile, and the event loop may not stand still."""
-    end = time.monotonic() + seconds
-    while not what(snapshot := monitor.snapshot()):
-        assert not [note for note in snapshot.notes if "eagletui itself" in note]
-        if time.monotonic() > end:
-            pytest.fail(
-                f"not within {seconds} s; last: {snapshot.link.state} {snapshot.link.error} {snapshot.verdict} {snapshot.health} "
-                f"{snapshot.log.error} {snapshot.startup.state} {snapshot.family_alive} {snapshot.notes}"
-            )
-        began = time.monotonic()
-        await asyncio.sleep(0.05)
-        assert time.monotonic() - began < 5
-    return snapshot
-
-
-def texts(snapshot: Snapshot) -> list[str]:
-    store = snapshot.log.store
-    return [line.text for n in range(store.first, store.end) if (line := store.line(n)) is not None]
 
 
 def ready(snapshot: Snapshot) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 
@@ -11,8 +10,8 @@ from eagletui.nodes.ssh import SshNode
 from tests.blackhole import proxied
 from tests.e2e.test_ssh_node import home_of, python_of_the_system
 from tests.engine import user_engine
-from tests.monitor.test_monitor import texts, until
 from tests.sshd import Sshd
+from tests.watching import running, texts, until
 
 SIZE = 3 << 30
 LAUNCH = "[2026-11-30 00:40:16] server_args=ServerArgs(model_path='/models/long', tp_size=8, port=1)\n"
@@ -34,16 +33,11 @@ async def test_only_the_end_and_the_launch_of_a_long_log_travel(sshd_server: Ssh
     ):
         node = SshNode(f"{sshd_server.user()}@127.0.0.1:{proxy.port}", config_file=_config(sshd_server, proxy.port))
         monitor = NodeMonitor(node, port=engine.port, log_path=str(log))
-        task = asyncio.create_task(monitor.run())
-        try:
+        async with running(monitor):
             began = time.monotonic()
             snapshot = await until(monitor, lambda s: "".join(texts(s)[-1:]).startswith("late 59999 "), 40)
             took = time.monotonic() - began
             carried = proxy.carried
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await monitor.aclose()
     shown = texts(snapshot)
     assert carried < 8 << 20, f"{carried:,} bytes travelled"
     print(f"{carried:,} of {size:,} bytes travelled; first screen after {took:.1f} s")

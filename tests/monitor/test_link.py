@@ -8,7 +8,7 @@ import os
 import pwd
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +38,7 @@ from tests.blackhole import Proxy, proxied
 from tests.engine import Engine, user_engine
 from tests.requires import require
 from tests.sshd import Sshd, children_of
+from tests.watching import running, until
 
 
 def pauses(*lives: float) -> list[float]:
@@ -127,22 +128,8 @@ async def watching(sshd: Sshd, ssh_port: int, port: int | None = None) -> AsyncI
     )
     node = open_node(f"{sshd.user('bash')}@127.0.0.1:{ssh_port}", config_file=config)
     monitor = NodeMonitor(node, port=port)
-    task = asyncio.create_task(monitor.run())
-    try:
+    async with running(monitor):
         yield monitor
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await monitor.aclose()
-
-
-async def until(monitor: NodeMonitor, what: Callable[[Snapshot], bool], seconds: float = 30.0) -> Snapshot:
-    end = time.monotonic() + seconds
-    while not what(snapshot := monitor.snapshot()):
-        if time.monotonic() > end:
-            pytest.fail(f"not within {seconds} s; last: {snapshot.link} {snapshot.verdict} {snapshot.notes}")
-        await asyncio.sleep(0.02)
-    return snapshot
 
 
 @pytest.fixture

@@ -24,8 +24,8 @@ from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.nodes.local import LocalNode
 from eagletui.servers.model import LogSource
-from tests.monitor.test_monitor import texts, until
 from tests.requires import require
+from tests.watching import running, texts, until
 
 SERVER = """
 import itertools, os, sys, time
@@ -49,13 +49,10 @@ async def followed(folder: Path, shell_line: str, log: Path | None = None) -> As
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     monitor = NodeMonitor(_Only(str(script)), log_path=None if log is None else str(log))
-    task = asyncio.create_task(monitor.run())
     try:
-        yield monitor
+        async with running(monitor):
+            yield monitor
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await monitor.aclose()
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait(10)

@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -18,39 +18,21 @@ from eagletui.monitor import monitor as monitor_module
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.publish import AT_ONCE, EVERY_S, GAP_S
-from eagletui.monitor.snapshot import Snapshot, Verdict
+from eagletui.monitor.snapshot import Verdict
 from eagletui.nodes.local import LocalNode
 from eagletui.servers.model import State
 from eagletui.servers.selection import with_log
 from tests.engine import CANARY, running_engine
 from tests.requires import require
+from tests.watching import running, texts, until
 
 
 @asynccontextmanager
 async def watching(port: int | None = None, log: Path | None = None) -> AsyncIterator[NodeMonitor]:
     require("procfs")
     monitor = NodeMonitor(LocalNode(), port=port, log_path=None if log is None else str(log))
-    task = asyncio.create_task(monitor.run())
-    try:
+    async with running(monitor):
         yield monitor
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        await monitor.aclose()
-
-
-async def until(monitor: NodeMonitor, what: Callable[[Snapshot], bool], seconds: float = 15.0) -> Snapshot:
-    end = time.monotonic() + seconds
-    while not what(snapshot := monitor.snapshot()):
-        if time.monotonic() > end:
-            pytest.fail(f"not within {seconds} s; last: {snapshot.verdict} {snapshot.startup} {snapshot.notes}")
-        await asyncio.sleep(0.05)
-    return snapshot
-
-
-def texts(snapshot: Snapshot) -> list[str]:
-    store = snapshot.log.store
-    return [line.text for n in range(store.first, store.end) if (line := store.line(n)) is not None]
 
 
 async def test_a_start_is_followed_from_loading_to_ready(tmp_path: Path) -> None:

@@ -14,8 +14,9 @@ import httpx
 import pytest
 
 from eagletui.errors import ChannelError, LinkLostError
-from eagletui.monitor.probes import BODY_LIMIT, Prober, failure, health_interval_s
+from eagletui.monitor.probes import Prober, failure, health_interval_s
 from eagletui.nodes.local import LocalNode
+from eagletui.shell.fetch import BODY_LIMIT
 
 Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -130,3 +131,20 @@ def test_a_lost_link_is_no_answer_of_the_server() -> None:
 )
 def test_how_often_health_is_asked(ready: bool, status: int | None, seconds: float) -> None:
     assert health_interval_s(ready=ready, last_status=status) == seconds
+
+
+async def test_a_connection_that_closes_with_the_link_is_no_answer_of_the_server() -> None:
+    """The link's end is known a moment after the end of what went through it."""
+
+    class Breaking(LocalNode):
+        async def ping(self) -> float:
+            raise LinkLostError("the link is lost")
+
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readline()
+        writer.close()
+
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    async with server, Prober(Breaking(), "127.0.0.1", server.sockets[0].getsockname()[1]) as prober:
+        with pytest.raises(LinkLostError):
+            await prober.get("/health", 5)
