@@ -6,18 +6,21 @@ from collections.abc import Collection
 
 from eagletui.shell.poll import PollAnswer
 
+_SSHD = ("sshd", "dropbear")
+
 
 class Newcomers:
-    """Reads the poller's answers to `all`. `shell` is the pid of the shell that answers: what starts it on the node (a connection's
-    sshd; on this machine eagletui itself) starts our other commands, too."""
+    """Reads the poller's answers to `all`. `shell` is the pid of the shell that answers: the sshd that started it is our connection's
+    alone, and starts our other commands, too. On this machine there is none, and everybody who comes is a change."""
 
     def __init__(self, first: PollAnswer, shell: int | None) -> None:
         self._root: int | None = None
         rows = {row.pid: row for row in first.rows}
         answers = rows.get(shell) if shell is not None else None
         leader = rows.get(answers.session) if answers is not None else None
-        if leader is not None and leader.ppid > 1:
-            self._root = leader.ppid
+        parent = rows.get(leader.ppid) if leader is not None else None
+        if parent is not None and parent.comm.startswith(_SSHD):
+            self._root = parent.pid
 
     def changed(self, answer: PollAnswer, members: Collection[int]) -> bool:
         """Somebody came who is not of ours, or one of these pids (the engines' processes) is gone."""

@@ -9,16 +9,16 @@ from eagletui.shell.processes import StatRow
 SSHD, TIMEOUT, SHELL, SERVER = 100, 110, 111, 500
 
 
-def row(pid: int, ppid: int, session: int) -> StatRow:
-    return StatRow(pid, "x", "S", ppid, session, session, 0, 1, pid)
+def row(pid: int, ppid: int, session: int, comm: str = "sh") -> StatRow:
+    return StatRow(pid, comm, "S", ppid, session, session, 0, 1, pid)
 
 
 def answer(*new: StatRow, pids: tuple[int, ...] = (1, SSHD, TIMEOUT, SHELL, SERVER)) -> PollAnswer:
     return PollAnswer(1, new, frozenset(pids) | {one.pid for one in new})
 
 
-def newcomers() -> Newcomers:
-    first = answer(row(1, 0, 1), row(SSHD, 90, 90), row(TIMEOUT, SSHD, TIMEOUT), row(SHELL, TIMEOUT, TIMEOUT))
+def newcomers(parent: str = "sshd-session") -> Newcomers:
+    first = answer(row(1, 0, 1), row(SSHD, 90, 90, parent), row(TIMEOUT, SSHD, TIMEOUT), row(SHELL, TIMEOUT, TIMEOUT))
     return Newcomers(first, SHELL)
 
 
@@ -40,5 +40,6 @@ def test_a_member_that_is_gone_is_a_change_and_others_are_not() -> None:
 def test_without_knowing_who_we_are_everybody_is_a_change() -> None:
     for shell in (None, 999):
         assert Newcomers(answer(), shell).changed(answer(row(200, SSHD, 200)), {SERVER})
+    assert newcomers("python3").changed(answer(row(200, SSHD, 200)), {SERVER}), "on this machine it may be a server"
     orphan = Newcomers(answer(row(SHELL, 1, SHELL)), SHELL)
     assert orphan.changed(answer(row(200, 1, 200)), {SERVER}), "whoever init adopted is not of ours"
