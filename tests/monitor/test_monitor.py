@@ -43,7 +43,8 @@ async def test_a_start_is_followed_from_loading_to_ready(tmp_path: Path) -> None
             assert loading.startup.phase == "weights"
             assert loading.health.status != 200
             ready = await until(
-                monitor, lambda s: s.verdict.state is State.READY and s.throughput.gen_tok_s is not None
+                monitor,
+                lambda s: s.verdict.state is State.READY and s.throughput.gen_tok_s is not None and s.family_total == 4,
             )
             assert ready.health.status == 200
             assert (ready.family_alive, ready.family_total) == (4, 4)
