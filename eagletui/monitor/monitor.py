@@ -302,20 +302,25 @@ class NodeMonitor:
             now = time.monotonic()
             watch = self._watch
             look = self._look.is_set()
+            young = newcomers.young(now)
             if watch is not None and watch.launcher_alive is not False:
                 launcher = (watch.server.launcher.pid, watch.server.launcher.started)
-                left = self._family.polled(await poller.family(self._family.pids), launcher)
+                answer = await poller.family([*self._family.pids, *young])
+                look = newcomers.renamed(answer.rows) or look
+                left = self._family.polled(answer, launcher)
                 family = self._family
                 watch.members(family.alive, family.total, dict(family.gone), launcher_alive=family.launcher_alive)
                 look = look or (left and not family.launcher_alive)
                 look = look or (family.renamed and now - looked >= LOOK_STARTING_S)
+            elif young:
+                look = newcomers.renamed((await poller.family(young)).rows) or look
             if watch is not None and now - looked_at_log >= LOOK_AT_LOG_S:
                 looked_at_log = now
                 await watch.log.look(poller.look)
             every = self._look_every_s(now)
             if not look and now - looked >= every:
                 looked = now
-                changed = newcomers.changed(await poller.all(), {pid for pid, _ in _members(self._inventory)})
+                changed = newcomers.changed(await poller.all(), {pid for pid, _ in _members(self._inventory)}, now)
                 # Who came may have become another program since, and a shell that was there may: its pid tells nothing.
                 look = changed or settling or (every < LOOK_AGAIN_S and now - discovered >= LOOK_AGAIN_S)
                 settling = changed

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -24,6 +26,7 @@ from eagletui.servers.model import State
 from eagletui.servers.selection import with_log
 from tests.engine import CANARY, running_engine
 from tests.requires import require
+from tests.sshd import free_port
 from tests.watching import running, texts, until
 
 
@@ -83,8 +86,6 @@ async def test_a_dead_launcher_is_a_crash_and_its_log_stays(tmp_path: Path) -> N
 
 async def test_a_server_that_begins_later_is_found(tmp_path: Path) -> None:
     require("procfs")
-    from tests.sshd import free_port
-
     port = free_port()
     async with watching(port) as monitor:
         empty = await until(monitor, lambda s: s.discovered)
@@ -92,6 +93,25 @@ async def test_a_server_that_begins_later_is_found(tmp_path: Path) -> None:
         assert empty.verdict.state is State.ABSENT
         with running_engine(tmp_path, pace_s=0.2, port=port):
             await until(monitor, lambda s: s.server is not None and s.verdict.state is State.STARTING, 8)
+
+
+async def test_a_script_that_becomes_a_server_is_found(tmp_path: Path) -> None:
+    """It keeps its pid, and takes its time: no newcomer tells of it then."""
+    script = tmp_path / "sglang" / "launch_server.py"
+    script.parent.mkdir()
+    script.write_text("import time\ntime.sleep(60)\n")
+    port = free_port()
+    async with watching(port) as monitor:
+        await until(monitor, lambda s: s.discovered)
+        process = subprocess.Popen(
+            ["bash", "-c", 'sleep 6; exec "$0" "$@"', sys.executable, str(script), "--port", str(port)]
+        )
+        try:
+            await asyncio.sleep(6)
+            await until(monitor, lambda s: s.server is not None, 6)
+        finally:
+            process.kill()
+            process.wait(10)
 
 
 async def test_secrets_do_not_reach_the_screen(tmp_path: Path) -> None:
