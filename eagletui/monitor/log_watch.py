@@ -33,7 +33,7 @@ NO_LOG = "It is not known where this server writes its log; --log PATH names a f
 
 class LogWatch:
     """The log of one launch, a `log_stream.Sink`. `on_batch(sample, at)` gets throughput figures with the monotonic time they are of,
-    `on_ready` the ready line as it comes."""
+    `on_ready` the ready line as it comes; `on_caught_up` is called when everything that was there was read, and a ready line in it."""
 
     def __init__(
         self,
@@ -44,12 +44,14 @@ class LogWatch:
         skew_s: float | None,
         on_batch: Callable[[BatchSample, float], None],
         on_ready: Callable[[], None],
+        on_caught_up: Callable[[], None],
         on_change: Callable[[], None],
     ) -> None:
         self.store = LineStore()
         self._source = server.log
         self._on_batch = on_batch
         self._on_ready = on_ready
+        self._on_caught_up = on_caught_up
         self._on_change = on_change
         self._presenter = Presenter(self.store)
         self._reader = Reader(server.engine, self._presenter.add)
@@ -121,6 +123,8 @@ class LogWatch:
             if stream.follower.offset >= stream.past_end:
                 stream.in_past = False
                 self._date_past(self._past.pop(stream.channel), moment)
+                if self._reader.state.state == "ready":
+                    self._on_caught_up()
         else:
             self._apply(events, moment, fresh=now - moment < FRESH_S)
         self._on_change()

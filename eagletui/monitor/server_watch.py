@@ -53,7 +53,14 @@ class ServerWatch:
         self.throughput = Throughput()
         self.series: dict[str, Series] = {name: Series() for name in _SERIES}
         self.log = LogWatch(
-            node, server, keeper=keeper, skew_s=skew_s, on_batch=self._batch, on_ready=self._ready, on_change=on_change
+            node,
+            server,
+            keeper=keeper,
+            skew_s=skew_s,
+            on_batch=self._batch,
+            on_ready=self._ready,
+            on_caught_up=self._caught_up,
+            on_change=on_change,
         )
         self.missing: dict[int, Member] = {}
         self.launcher_alive: bool | None = None
@@ -83,6 +90,11 @@ class ServerWatch:
         """Its log says that it serves: what /health said before that is of the past."""
         self._ready_at = time.monotonic()
         self.probe_now()
+
+    def _caught_up(self) -> None:
+        """It may have become ready while its log was being found: the next question would be seconds away."""
+        if self.health.status != 200:
+            self.probe_now()
 
     async def run(self) -> None:
         """Watch until cancelled. Raises NodeError."""

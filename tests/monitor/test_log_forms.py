@@ -247,7 +247,16 @@ async def test_a_containers_log_goes_on_after_breaks(tmp_path: Path, monkeypatch
     nothing: Callable[..., None] = lambda *_: None  # noqa: E731 - three of them
     node, keeper = LocalNode(), Keeper()
     keeper.began(os.getpid())
-    watch = LogWatch(node, kept, keeper=keeper, skew_s=0.0, on_batch=nothing, on_ready=nothing, on_change=nothing)
+    watch = LogWatch(
+        node,
+        kept,
+        keeper=keeper,
+        skew_s=0.0,
+        on_batch=nothing,
+        on_ready=nothing,
+        on_caught_up=nothing,
+        on_change=nothing,
+    )
     written = 0
     for _ in range(6):
         task = asyncio.create_task(watch.run())

@@ -169,6 +169,36 @@ async def test_no_alarm_flashes_on_the_way_to_ready(tmp_path: Path) -> None:
             assert State.STARTING in told
 
 
+async def test_a_ready_line_that_was_there_when_we_came_is_checked_at_once(tmp_path: Path) -> None:
+    """A launch found just before it is ready: the next question would be two seconds away."""
+    asked = [0]
+    with running_engine(tmp_path, pace_s=0.02) as engine:
+        engine.wait_for("fired up")
+        async with watching(engine.port) as monitor:
+            server = (await until(monitor, lambda s: s.server is not None)).server
+        assert server is not None
+        node, keeper = LocalNode(), Keeper()
+        keeper.began(os.getpid())
+        watch = log_watch.LogWatch(
+            node,
+            server,
+            keeper=keeper,
+            skew_s=0.0,
+            on_batch=lambda *_: None,
+            on_ready=lambda: None,
+            on_caught_up=lambda: asked.__setitem__(0, asked[0] + 1),
+            on_change=lambda: None,
+        )
+        task = asyncio.create_task(watch.run())
+        end = time.monotonic() + 10
+        while not asked[0] and time.monotonic() < end:
+            await asyncio.sleep(0.02)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await node.aclose()
+    assert asked == [1]
+
+
 async def test_a_rotated_log_is_followed_under_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor_module, "LOOK_AT_LOG_S", 0.2)
     log = tmp_path / "own.log"
@@ -200,6 +230,7 @@ async def test_no_line_is_lost_when_the_watch_is_cancelled_in_a_chunk(tmp_path: 
             skew_s=0.0,
             on_batch=lambda *_: None,
             on_ready=lambda: None,
+            on_caught_up=lambda: None,
             on_change=lambda: None,
         )
         for _ in range(200):
