@@ -25,7 +25,7 @@ from eagletui.monitor.sleep import Clocks, Missed, Sleeps, missed, read_clocks
 from eagletui.monitor.snapshot import Health, LogView, Snapshot, Throughput, Verdict, aged
 from eagletui.monitor.survey import assess
 from eagletui.nodes.base import Node
-from eagletui.servers.model import Inventory, Server, State
+from eagletui.servers.model import Inventory, Reason, Server, State
 from eagletui.servers.selection import chosen, with_log
 from eagletui.shell.scripts import LEASE_S
 
@@ -78,6 +78,7 @@ class NodeMonitor:
         self._fresh_since = 0.0
         self._inventory = Inventory()
         self._discovered = False
+        self._unable: str | None = None
         self._wanted: str | None = None
         self._watch: ServerWatch | None = None
         self._family = FamilyCount()
@@ -209,6 +210,7 @@ class NodeMonitor:
         if isinstance(error, LinkLostError):
             raise error from None
         if isinstance(error, EagletuiError):
+            self._unable = str(error) if what == "processes" and not self._discovered else self._unable
             self._note(what, f"{what}: {error}")
             return
         told = f"{type(error).__name__}: {error}"
@@ -423,6 +425,8 @@ class NodeMonitor:
         if not self._discovered:
             if link.state == "connecting":
                 return absent(f"connecting to {self._node.name}", "connecting")
+            if self._unable is not None:  # a login shell that never runs anything of ours
+                return Verdict(State.UNKNOWN, Reason("unreadable", self._unable))
             return absent("looking for servers", "looking")
         if self._port is not None and self._inventory.servers:
             ports = ", ".join(str(s.port) for s in self._inventory.servers)

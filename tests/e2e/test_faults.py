@@ -522,6 +522,8 @@ async def test_no_login_shell(program: str, tmp_path: Path, sshd_server: Sshd) -
         async with watching(sshd_server, None, node) as monitor:
             snapshot = await until(monitor, lambda s: note_of(s, "processes: the login shell"))
             assert snapshot.link.state == "up"
+            assert (snapshot.verdict.state, snapshot.verdict.reason.code) == (State.UNKNOWN, "unreadable")
+            assert "login shell" in snapshot.verdict.reason.text
     finally:
         subprocess.run(["usermod", "-s", kept, user], check=True, timeout=20)
 
