@@ -14,9 +14,10 @@ import socket
 import time
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import asyncssh
+from asyncssh.stream import SSHClientStreamSession, SSHStreamSession, SSHTCPStreamSession
 
 from eagletui.errors import ChannelError, ConnectError, HostKeyError, LinkLostError
 from eagletui.nodes.asking import Asking, login_words
@@ -50,6 +51,32 @@ JUMP_LIMIT = 8
 _LINK_ERRORS: tuple[type[Exception], ...] = (asyncssh.Error, OSError)
 ATTEMPTS = 3
 """Connections to one machine in a row: the first, one without host certificates, one after a person agreed to its key."""
+
+
+class _Bounded(SSHStreamSession[bytes]):
+    """Nothing is queued without bound for a slow reader.
+
+    asyncssh grants a whole new window with the first packet that it delivers, also while more of the last window waits:
+    resumed at one byte below its limit, it delivers a packet, grants a window (2 MiB), and pauses again. So reading goes
+    on when little is left, and pauses when so much is there that all that can wait was delivered in between: three
+    windows at most.
+    """
+
+    def connection_made(self, chan: Any) -> None:
+        """See asyncssh."""
+        super().connection_made(chan)
+        self._limit = 2 * chan.get_recv_window()
+
+    def _maybe_resume_reading(self) -> bool:
+        return self._recv_buf_len < self._limit // 4 and super()._maybe_resume_reading()
+
+
+class _CommandSession(_Bounded, SSHClientStreamSession[bytes]):
+    """A command's three pipes."""
+
+
+class _ForwardedSession(_Bounded, SSHTCPStreamSession[bytes]):
+    """A forwarded connection."""
 
 
 class SshNode:
@@ -250,8 +277,9 @@ class SshNode:
                 await self._slots.acquire()
         except TimeoutError:
             raise ChannelError(f"{SESSIONS} commands run on {self.name} already and none ended") from None
+        session = _CommandSession()
         try:
-            streams = await conn.open_session(line, encoding=None, request_pty=False)
+            chan, _ = await conn.create_session(lambda: session, line, encoding=None, request_pty=False)
         except _LINK_ERRORS as exc:
             self.give_back()
             if self.is_lost:
@@ -264,7 +292,8 @@ class SshNode:
         except BaseException:
             self.give_back()
             raise
-        return SshPipes(streams, self)
+        stdin, stdout = asyncssh.SSHWriter(session, chan), asyncssh.SSHReader(session, chan)
+        return SshPipes((stdin, stdout, asyncssh.SSHReader(session, chan, asyncssh.EXTENDED_DATA_STDERR)), self)
 
     def give_back(self) -> None:
         """A session ended."""
@@ -283,8 +312,9 @@ class SshNode:
     async def dial(self, host: str, port: int) -> SshLink:
         """A connection from the node to (host, port). Raises ChannelError (`refused`, `forbidden`), LinkLostError."""
         conn = self._connection()
+        session = _ForwardedSession()
         try:
-            reader, writer = await conn.open_connection(host, port, encoding=None)
+            chan, _ = await conn.create_connection(lambda: session, host, port, encoding=None)
         except asyncssh.ChannelOpenError as exc:
             if self.is_lost:
                 raise self.lost() from exc
@@ -296,7 +326,7 @@ class SshNode:
             raise ChannelError(f"{self.name} cannot connect to {host}:{port}: {reason(exc)}", refused=refused) from exc
         except _LINK_ERRORS as exc:
             raise self.lost(exc) from exc
-        return SshLink(reader, writer, self)
+        return SshLink(asyncssh.SSHReader(session, chan), asyncssh.SSHWriter(session, chan), self)
 
     def http_transport(self) -> httpx.AsyncBaseTransport:
         """See base.Node."""

@@ -19,6 +19,7 @@ from eagletui.errors import ChannelError, CommandTimeout, LinkLostError, ShellEr
 from eagletui.nodes.base import Completed, Stream
 from eagletui.nodes.registry import open_node
 from eagletui.nodes.ssh import SESSIONS, SshNode
+from eagletui.shell.follow import follow_from
 from eagletui.shell.script import Command, Script
 from eagletui.shell.scripts import FOLLOW, LOOP_TOOL, POLL, PROCESSES, RUN_TOOL, SCRIPTS
 from tests.requires import require
@@ -202,12 +203,36 @@ async def test_not_reading_stops_the_writer(node: SshNode, open_folder: Path) ->
         await asyncio.sleep(2)
         before = count.stat().st_size
         await asyncio.sleep(1)
-        # 2 MiB of window, as much again at most in the reader, and what the kernels hold.
+        # Three windows of 2 MiB at most, and what the kernels hold.
         assert count.stat().st_size == before < 12 * 1024 * 1024 / 65536
         for _ in range(300):
             await stream.read()
         await asyncio.sleep(0.3)
         assert count.stat().st_size > before
+
+
+async def test_reading_slowly_slows_the_writer(node: SshNode, open_folder: Path) -> None:
+    """What is read in small pieces is not fetched by windows: asyncssh queued 2 MiB for each packet that was taken."""
+    path = open_folder / "long.log"
+    path.write_bytes(b"x" * (96 << 20))
+    read = 0
+    async with node.stream(follow_from(str(path), 0)) as stream:
+        while read < 6 << 20:
+            read += len(await stream.read(16384))
+            await asyncio.sleep(0.002)
+        await asyncio.sleep(1.0)  # whatever was granted comes
+        sent = max(_positions(path))
+    assert read < sent < read + (14 << 20)  # three windows of 2 MiB, and what the kernels hold
+
+
+def _positions(path: Path) -> list[int]:
+    """Where processes stand that have the file as their stdin."""
+    found = []
+    for stdin in Path("/proc").glob("[0-9]*/fd/0"):
+        with contextlib.suppress(OSError):
+            if stdin.readlink() == path:
+                found.append(int((stdin.parents[1] / "fdinfo/0").read_text().split()[1]))
+    return found
 
 
 async def test_writing_waits_for_the_reader(node: SshNode, tmp_path: Path) -> None:
