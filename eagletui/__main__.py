@@ -12,9 +12,13 @@ def main() -> None:
 
         sys.stdout.write(f"eagletui {__version__}\n")
         return
-    from eagletui.cli.main import run
+    try:
+        from eagletui.cli.main import run
 
-    run()
+        run()
+    except KeyboardInterrupt:
+        # Also while the libraries are being imported.
+        sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -39,6 +39,7 @@ class Asking:
         self._rounds = 0
         self._challenged = True
         self._gave_up: set[str] = set()
+        self._excessive = False
         self._open: asyncio.Future[Sequence[str] | None] | None = None
         self.answered = False
         self.unasked: list[str] = []
@@ -54,9 +55,19 @@ class Asking:
     @property
     def refused(self) -> tuple[str, ...]:
         """What a person gave in vain, in words for the sentence."""
-        password = ("no password was accepted",) if self._passwords and "password" not in self._gave_up else ()
-        answers = self._challenges and self._challenged and "challenge" not in self._gave_up
-        return (*password, *(("the answers to its questions were not accepted",) if answers else ()))
+        words = []
+        if self._passwords:
+            given = self._passwords - ("password" in self._gave_up)
+            words.append("no password was accepted" if given else "no password was given")
+        if self._excessive:
+            words.append(
+                f"it asks more than a login needs (over {PROMPTS_LIMIT} answers at once, or {ROUNDS_LIMIT} times)"
+            )
+        elif self._challenges and self._challenged and "challenge" not in self._gave_up:
+            words.append("the answers to its questions were not accepted")
+        elif "challenge" in self._gave_up and not self.unasked:
+            words.append("its questions were not answered")
+        return tuple(words)
 
     @property
     def needs_person(self) -> bool:
@@ -151,6 +162,7 @@ class Asking:
         self._challenged = True
         self._rounds += 1
         if self._rounds > ROUNDS_LIMIT or len(prompts) > PROMPTS_LIMIT:
+            self._excessive = True
             self._gave_up.add("challenge")
             return None
         said = (*self._banner, *clean_lines(name), *clean_lines(instruction))

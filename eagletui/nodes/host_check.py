@@ -147,7 +147,7 @@ class FileTrust:
         self._unknown = blob
         return HostKeyError(
             f"the host key of {self._where} is not known: {_show(blob)}{self._certificate_refused}. "
-            f"Run `{self._ssh()}` once, compare the fingerprint and say yes; that stores it"
+            f"Run `{self._ssh(ask=True)}` once, compare the fingerprint and say yes; that stores it"
             + (". KnownHostsCommand is not run here" if self.settings.known_hosts_command else ""),
             needs_person=not self._never_asked,
         )
@@ -178,10 +178,12 @@ class FileTrust:
             _show(blob),
             "Compare it with what the machine's administrator says, or with `ssh-keygen -lf` on the machine itself.",
         )
+        label = "Connect and store it? yes, no, or the fingerprint"
+        if obstacle := _cannot_store(self.settings.user_known_hosts):
+            told += (f"It cannot be stored, so it will be asked about again: {obstacle}.",)
+            label = "Connect? yes, no, or the fingerprint"
         while True:
-            answers = await prompter.ask(
-                Question(login, (Field("Connect and store it? yes, no, or the fingerprint", secret=False),), told=told)
-            )
+            answers = await prompter.ask(Question(login, (Field(label, secret=False),), told=told))
             answer = answers[0].strip() if answers else "no"
             if answer.lower() == "yes" or answer == fingerprint(blob):
                 return True
@@ -230,12 +232,15 @@ class FileTrust:
     def _where(self) -> str:
         return self.settings.called
 
-    def _ssh(self) -> str:
+    def _ssh(self, *, ask: bool = False) -> str:
+        """The same login with ssh. `ask`: so that it asks about an unknown key, whatever the configuration says."""
         s = self.settings
         words = [
             "ssh",
             *(("-F", str(self.config_file)) if self.config_file else ()),
             *(("-p", str(s.port)) if s.port != 22 else ()),
+            *(("-o", "StrictHostKeyChecking=ask") if ask and s.strict else ()),
+            *(("-o", "BatchMode=no") if ask and s.batch else ()),
         ]
         return " ".join([*words, f"{s.user}@{s.name}"])
 
@@ -248,19 +253,44 @@ def _read_all(paths: Sequence[Path]) -> list[tuple[str, str]]:
     texts = []
     for path in paths:
         try:
+            # A device or a pipe might never end.
+            if not path.is_file():
+                continue
             texts.append((str(path), path.read_text(encoding="utf-8", errors="surrogateescape")))
         except OSError:
             continue
     return texts
 
 
+def _cannot_store(files: Sequence[Path]) -> str:
+    """Why a key cannot be added to the first of known_hosts files, as far as can be told beforehand; "" if it can."""
+    if not files:
+        return "UserKnownHostsFile is none"
+    path = files[0]
+    try:
+        if path.exists():
+            if not path.is_file():
+                return f"{path} is not a file"
+            return "" if os.access(path, os.W_OK) else f"{path} cannot be written"
+        folder = next(p for p in path.absolute().parents if p.exists())
+    except OSError as error:
+        return f"{path}: {error.strerror}"
+    return "" if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK) else f"{folder} cannot be written"
+
+
 def _append(path: Path, line: str) -> None:
+    """Add a line, wholly or not at all: half a key would look like another key of that host."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    with os.fdopen(handle, "r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        torn = False
-        if end:
-            file.seek(end - 1)
-            torn = file.read(1) != b"\n"
-        file.write((b"\n" if torn else b"") + line.encode("utf-8", "surrogateescape"))
+    try:
+        end = os.lseek(handle, 0, os.SEEK_END)
+        torn = bool(end) and os.pread(handle, 1, end - 1) != b"\n"
+        data = (b"\n" if torn else b"") + line.encode("utf-8", "surrogateescape")
+        try:
+            while data:
+                data = data[os.write(handle, data) :]
+        except OSError:
+            os.ftruncate(handle, end)
+            raise
+    finally:
+        os.close(handle)

@@ -53,14 +53,19 @@ def _closed(settings: HostSettings, client: LoginClient | None) -> str:
     if client is not None and client.heard and not client.showed_key:
         return (
             f"{where} closed the connection before it showed its host key: as sshd does where no algorithm of "
-            f"HostKeyAlgorithms, KexAlgorithms, Ciphers or MACs is common to both. Try `ssh -v {settings.name}`"
+            f"HostKeyAlgorithms, KexAlgorithms, Ciphers or MACs is common to both. Try `{_verbose(settings)}`"
         )
     if client is not None and client.heard:
-        return f"{where} closed the connection before the login was done. Try `ssh -v {settings.name}`"
+        return f"{where} closed the connection before the login was done. Try `{_verbose(settings)}`"
     return (
         f"{where} closed the connection before the login. Either too many logins are open there (sshd's MaxStartups): "
-        f"try again in a moment; or it is no SSH server: try `ssh -v {settings.name}`"
+        f"try again in a moment; or it is no SSH server: try `{_verbose(settings)}`"
     )
+
+
+def _verbose(settings: HostSettings) -> str:
+    """The same login with ssh, which says each of its steps."""
+    return f"ssh -v {f'-p {settings.port} ' if settings.port != 22 else ''}{settings.user}@{settings.name}"
 
 
 def timed_out(settings: HostSettings, client: LoginClient | None, *, tunnelled: bool) -> ConnectError:
@@ -71,7 +76,7 @@ def timed_out(settings: HostSettings, client: LoginClient | None, *, tunnelled: 
             f"{settings.called} gave no answer in {seconds:g} s. Check the network, the VPN or a firewall"
         )
     return ConnectError(
-        f"{settings.called} did not finish the login in time. Try `ssh -v {settings.name}` to see where it stops"
+        f"{settings.called} did not finish the login in time. Try `{_verbose(settings)}` to see where it stops"
     )
 
 
@@ -86,7 +91,13 @@ def _auth_error(settings: HostSettings, why: str, client: LoginClient | None) ->
     if client.asking.expired:
         parts.insert(0, f"the password has expired: run `ssh {settings.name}` and choose a new one")
     if "authentication failures" in why:
-        parts.append("too many keys were offered: set IdentitiesOnly yes and one IdentityFile")
+        parts.append(
+            "too many keys were offered: set IdentitiesOnly yes and one IdentityFile"
+            if client.keyring.tried
+            else "it allows no more attempts in one connection (sshd's MaxAuthTries)"
+        )
+    if not parts:
+        parts.append("none of these is among the PreferredAuthentications that this program can use")
     offers = f" (it offers {', '.join(client.methods)})" if client.methods else ""
     banner = f". It said: {client.banner}" if client.banner else ""
     return AuthError(

@@ -88,3 +88,11 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, argv: list[str]) -> None:
     assert "could not be written" in done.stderr
     assert "Traceback" not in done.stderr
     assert "Exception ignored" not in done.stderr
+
+
+def test_ctrl_c_while_the_program_is_still_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "click.py").write_text("raise KeyboardInterrupt\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    done = run(tmp_path, "keys")
+    assert done.returncode == 130
+    assert done.stderr == done.stdout == ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import errno
+import os
 import shutil
 import subprocess
 import time
@@ -15,9 +17,11 @@ import asyncssh
 import pytest
 
 from eagletui.errors import AuthError, ConnectError, HostKeyError, LoginCancelledError, NodeError
+from eagletui.nodes.host_check import FileTrust
 from eagletui.nodes.known_hosts import fingerprint
 from eagletui.nodes.prompter import Question
 from eagletui.nodes.ssh import SshNode
+from eagletui.nodes.ssh_config import HostSettings
 from eagletui.shell.script import Command, Script
 from tests.requires import require
 from tests.sshd import Sshd, start_sshd
@@ -301,6 +305,18 @@ async def test_a_jump_host_asks_for_itself(
         assert f"[127.0.0.1]:{jump.port} " in known.read_text()
 
 
+async def test_what_was_not_answered_is_said(sshd_users: dict[str, str], ssh_key: Path, tmp_path: Path) -> None:
+    options = ("PasswordAuthentication yes", "PubkeyAuthentication no", "MaxAuthTries 2")
+    with start_sshd(tmp_path / "password", sshd_users, ssh_key, options) as server:
+        target, config = server.target(), server.config
+        error = await refused(SshNode(target, config_file=config, prompter=Person("")))
+        assert str(error).endswith("no password was given")
+        error = await refused(SshNode(target, config_file=config, prompter=Person("wrong", "wrong again", "more")))
+        assert "no password was accepted" in str(error)
+        assert "MaxAuthTries" in str(error)
+        assert "keys" not in str(error)
+
+
 # Host keys
 
 
@@ -335,6 +351,45 @@ async def test_an_unknown_key_is_asked_and_stored(sshd_server: Sshd, tmp_path: P
     assert known.read_text() == stored
 
 
+async def test_a_key_that_cannot_be_stored_is_said_so(sshd_server: Sshd, tmp_path: Path) -> None:
+    config, known = unknown(sshd_server, tmp_path)
+    known.mkdir(parents=True)
+    person = Person("yes")
+    await works(SshNode(sshd_server.target(), config_file=config, prompter=person))
+    assert f"cannot be stored, so it will be asked about again: {known} is not a file" in " ".join(
+        person.questions[0].told
+    )
+    assert "store" not in person.questions[0].fields[0].label
+
+
+async def test_a_device_is_no_known_hosts_file(sshd_server: Sshd, tmp_path: Path) -> None:
+    config, known = unknown(sshd_server, tmp_path)
+    known.parent.mkdir()
+    known.symlink_to("/dev/zero")
+    await works(SshNode(sshd_server.target(), config_file=config, prompter=Person("yes")))
+
+
+async def test_half_a_key_is_not_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = tmp_path / "known_hosts"
+    known.write_text("# mine")
+    write = os.write
+
+    def full(file: int, data: bytes) -> int:
+        monkeypatch.setattr(os, "write", broken)
+        return write(file, data[:60])
+
+    def broken(file: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    blob = base64.b64decode("AAAAC3NzaC1lZDI1NTE5AAAAIF1QYkz7+icIyq3Jyesd4Knmeg2XhYJEMlStPDFIMAsd")
+    trust = FileTrust(HostSettings("node", "node", "me", user_known_hosts=(known,), accept_new=True))
+    assert trust.judge(blob) is None
+    monkeypatch.setattr(os, "write", full)
+    trust.confirmed()
+    assert os.write is broken
+    assert known.read_text() == "# mine"
+
+
 async def test_a_pasted_fingerprint_is_compared(sshd_server: Sshd, tmp_path: Path) -> None:
     config, known = unknown(sshd_server, tmp_path)
     other = "SHA256:" + "A" * 43
@@ -365,6 +420,10 @@ async def test_settings_that_forbid_the_question(sshd_server: Sshd, tmp_path: Pa
     assert not error.needs_person
     assert not person.questions
     assert not known.exists()
+    # The advice is a command that does ask.
+    assert {"StrictHostKeyChecking yes": "-o StrictHostKeyChecking=ask ", "BatchMode yes": "-o BatchMode=no "}[
+        line
+    ] in str(error)
 
 
 async def test_an_automatic_login_does_not_ask_about_a_key(sshd_server: Sshd, tmp_path: Path) -> None:
