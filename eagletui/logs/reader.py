@@ -28,6 +28,9 @@ TRUSTED_ELAPSED_S = 5.0
 """A bar prints whole seconds: from here on n ÷ elapsed is better than the rate it prints."""
 PARTIAL_LIMIT = 4_096
 """An unfinished line longer than this is neither a bar nor a prompt."""
+PARTIAL_READ = 8_192
+"""Characters of an unfinished line that are looked at, more than are shown: it is read anew with each chunk, and one of megabytes
+would cost milliseconds each time."""
 MAX_ERROR = 2_000
 """Characters of a quoted line."""
 
@@ -170,7 +173,7 @@ class Reader:
         text = next((decoder.partial for decoder in decoders if decoder.partial), "")
         if not text:
             return None
-        record = read_record(RawLine(text, len(text), 0))
+        record = read_record(RawLine(text[:PARTIAL_READ], len(text), 0))
         return Line(record, read_bar(record.text) if len(text) <= PARTIAL_LIMIT else None)
 
     # ---- lines -------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from eagletui.logs.events import (
     ReadySeen,
     StoppingSeen,
 )
-from eagletui.logs.reader import Reader
+from eagletui.logs.reader import PARTIAL_READ, Reader
 from eagletui.logs.state import LogState, Phase, Progress
 from tests.logs.recorded import cut, recorded
 
@@ -465,3 +465,13 @@ def test_totals_of_a_prefill_before_any_decode() -> None:
     )[1]
     total = next(event.total for event in events if isinstance(event, BatchSeen))
     assert total._replace(raw="") == BatchSample("prefill", running=0, queued=2, new_tokens=6)
+
+
+def test_of_a_long_unfinished_line_only_what_is_shown_is_read_anew() -> None:
+    """It is read with each chunk: a line of megabytes must not cost more each time than one of a screen's width."""
+    reader = Reader("sglang")
+    for _ in range(4):
+        reader.feed(b"A" * 16_000, 0.0)
+    assert reader.partial is not None
+    assert reader.partial.record.text == "A" * PARTIAL_READ
+    assert reader.partial.record.length == 64_000
