@@ -19,6 +19,7 @@ from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.log_stream import AnyFollower, LogStream
 from eagletui.monitor.log_tail import followers_of, kept_by
 from eagletui.monitor.snapshot import LogView
+from eagletui.monitor.together import Together
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Server
 from eagletui.shell.masking import mask_text
@@ -88,7 +89,7 @@ class LogWatch:
 
     async def run(self) -> None:
         """Follow until cancelled. Raises NodeError when the link is lost; what was read stays, and a later run goes on at the next byte."""
-        async with asyncio.TaskGroup() as tasks:
+        async with Together() as tasks:
             for stream in self._streams:
                 tasks.create_task(stream.run(), name="log-stream")
 

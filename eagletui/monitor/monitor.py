@@ -24,6 +24,7 @@ from eagletui.monitor.sessions import Sessions
 from eagletui.monitor.sleep import Clocks, Missed, Sleeps, missed, read_clocks
 from eagletui.monitor.snapshot import Health, LogView, Snapshot, Throughput, Verdict, aged
 from eagletui.monitor.survey import assess
+from eagletui.monitor.together import Together
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Inventory, Reason, Server, State
 from eagletui.servers.selection import chosen, with_log
@@ -174,7 +175,7 @@ class NodeMonitor:
     async def _session(self) -> None:
         """Everything that needs the link. Raises NodeError when it breaks."""
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with Together() as tasks:
                 tasks.create_task(self._supervise("latency", self._link.measure))
                 tasks.create_task(self._supervise("link", self._link.prove))
                 tasks.create_task(self._supervise("processes", self._poll))

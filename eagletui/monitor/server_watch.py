@@ -16,6 +16,7 @@ from eagletui.monitor.probes import HEALTH_TIMEOUT_S, Answer, Prober, health_int
 from eagletui.monitor.series import Series
 from eagletui.monitor.sleep import Missed
 from eagletui.monitor.snapshot import STALE_S, Health, Throughput, Verdict
+from eagletui.monitor.together import Together
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Member, Reason, Server, State
 from eagletui.servers.verdict import Evidence, HealthSeen, judge
@@ -101,7 +102,7 @@ class ServerWatch:
         port = self.server.port
         self._prober = None if port is None else Prober(self._node, self.server.host, port)
         try:
-            async with asyncio.TaskGroup() as tasks:
+            async with Together() as tasks:
                 tasks.create_task(self.log.run(), name="log")
                 if self._prober is not None:
                     tasks.create_task(self._watch_health(self._prober), name="health")
