@@ -88,8 +88,13 @@ class LinkWatch:
 
     def look(self) -> Link:
         """The state with its latencies. A link that is down has none."""
-        latency = self._node.latency_ms if self.view.state == "up" else None
-        return replace(self.view, latency_ms=latency, latencies=tuple(self._latencies))
+        up = self.view.state == "up"
+        return replace(
+            self.view,
+            latency_ms=self._node.latency_ms if up else None,
+            latencies=tuple(self._latencies),
+            heard_at=self._heard_at if up else None,
+        )
 
     def connect_now(self) -> None:
         """A person wants it: try at once, asking whatever the login asks. Nothing happens while the link is up, or while a person's try runs."""

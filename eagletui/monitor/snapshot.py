@@ -24,6 +24,7 @@ class Link:
     """The link to the node. `latencies` are the last round trips in ms (newest last) for a sparkline, None where there was no link; `error`
     is a sentence. `at`: since when it is in this state; `lost_at`: since when there is no link, None before the first and while there is one.
     `retry_at`: when it is tried again by itself, None while it is tried, or when it is not: then `needs` says why.
+    `heard_at`: when the node answered last, while it is up: a link that is silent is not lost yet, and what it showed is old.
     """
 
     state: LinkState
@@ -34,6 +35,7 @@ class Link:
     lost_at: float | None = None
     retry_at: float | None = None
     needs: LinkNeeds | None = None
+    heard_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

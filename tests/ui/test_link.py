@@ -181,3 +181,43 @@ async def test_the_chart_ends_where_the_link_did() -> None:
         assert "╌" in s.pane("throughput")
     async with screen(scenes.ready()) as s:
         assert "╌" not in s.pane("throughput")
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_a_link_that_is_silent_is_told_before_it_is_lost(size: tuple[int, int]) -> None:
+    """Black-holed, it is noticed as lost after 15 s: what is shown meanwhile is not of now."""
+    ready = scenes.ready()
+    ready = replace(ready, link=replace(ready.link, heard_at=NOW), family_at=NOW, log=replace(ready.log, grew_at=NOW))
+    async with screen(ready, size) as s:
+        assert "  11 ms" in s.status()
+        assert "silent" not in s.status() + s.pane("health")
+        s.clock[0] = NOW + 11.0
+        s.app._show()
+        await s.pilot.pause()
+        assert "◔ silent 0:11" in s.status()
+        assert "11 ms" not in s.status()
+        if size == (80, 24):
+            return  # health is a tab there
+        health = s.pane("health")
+        assert "silent   0:11, no answer" in health
+        assert "alive    12 of 12, 11 s ago" in health
+        assert "log      grew     11 s ago" in health
+        assert "quiet" not in health
+
+
+@pytest.mark.parametrize("width", [80, 78, 76, 72, 68])
+async def test_a_latency_is_never_cut(width: int) -> None:
+    crashed = replace(scenes.crashed(), node="etui-user-11004@127.0.0.1:56835.cluster.example.org")
+    async with screen(crashed, (width, 24)) as s:
+        assert "  11 ms " in s.status()
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_why_a_log_is_followed_no_more_is_told_below_its_lines(size: tuple[int, int]) -> None:
+    error = "/home/somebody/logs/server.log is no regular file, so its past cannot be read. Send the server's output to a file, and name it with --log."
+    ready = scenes.ready()
+    async with screen(replace(ready, log=replace(ready.log, error=error, following=False)), size) as s:
+        log = s.pane("log")
+        said = " ".join(" ".join(line.strip("│ ") for line in log.splitlines()[1:-1]).split())
+        assert error in said
+        assert "not followed" in log

@@ -6,7 +6,7 @@ from eagletui.monitor.snapshot import Health, Snapshot
 from eagletui.servers.model import State
 from eagletui.servers.verdict import FRESH_HEALTH_S
 from eagletui.ui import format as fmt
-from eagletui.ui.panes.link_words import level, next_words
+from eagletui.ui.panes.link_words import level, next_words, silent_s
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_old, is_undecided
 from eagletui.ui.widgets.bars import sparkline
 from eagletui.ui.widgets.frame import View
@@ -48,8 +48,9 @@ class HealthPane(Pane):
             is_old(snapshot, snapshot.family_at),
             is_old(snapshot, None) or (not log.following and is_old(snapshot, log.grew_at)),
         )
+        silent = silent_s(snapshot.link, self.now) is not None
         rows = (self._health_row(snapshot), self._family_row(snapshot), self._log_row(snapshot))
-        lines = [_dimmed(row) if dim else row for row, dim in zip(rows, old, strict=True)]
+        lines = [_dimmed(row) if dim or silent else row for row, dim in zip(rows, old, strict=True)]
         lines.append(self._link_row(snapshot, width))
         up = snapshot.uptime_s
         if up is not None and not self.is_offline(snapshot):
@@ -105,7 +106,7 @@ class HealthPane(Pane):
         word, role = ("alive", "ok") if alive == total else ("broken", "error")
         age = (
             f", {fmt.age(snapshot.family_at, self.now)}"
-            if is_old(snapshot, snapshot.family_at) and snapshot.family_at
+            if (is_old(snapshot, snapshot.family_at) or silent_s(snapshot.link, self.now)) and snapshot.family_at
             else ""
         )
         return _row("family", word, role, f"{alive} of {total}{age}")
@@ -119,6 +120,8 @@ class HealthPane(Pane):
         old = fmt.age(log.grew_at, self.now)
         if snapshot.verdict.state is State.CRASHED:
             return _row("log", "ended", "error", old)
+        if is_old(snapshot, None) or silent_s(snapshot.link, self.now) is not None:
+            return _row("log", "grew", "text", old)  # whether it grows now is not known
         if self.now - log.grew_at <= QUIET_LOG_S:
             return _row("log", "growing", "ok", old)
         return _row("log", "quiet", "text", old)
@@ -135,6 +138,8 @@ class HealthPane(Pane):
             lost = _row("link", "lost", "error", f"{fmt.duration(max(0.0, self.now - link.lost_at))} ago")
             forms = ((*lost, (" · ", "dim"), *next_words(link, self.now, short=short)) for short in (False, True))
             return next((form for form in forms if width_of(form) <= width), lost)
+        if (silent := silent_s(link, self.now)) is not None:
+            return _row("link", "silent", "error", f"{fmt.duration(silent)}, no answer")
         sign, role = level(link.latency_ms, link.latencies)
         if link.latency_ms is None:
             return _row("link", "up", "ok", "")

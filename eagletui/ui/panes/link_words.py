@@ -18,6 +18,8 @@ JUDGED = 5
 """The level is that of the middle of the last five round trips: one late answer is no slow link."""
 LATENCY_CELLS = 6
 """As wide as the widest (`999 ms`), so that nothing moves sideways with it."""
+SILENT_S = 6.0
+"""It is asked every 2 s: the answers of two rounds and more are missing. It may still come back: after 15 s it is lost."""
 UP, SLOW, VERY_SLOW, GONE = "●", "◐", "◔", "○"
 
 
@@ -30,8 +32,17 @@ def level(latency_ms: float | None, latencies: Sequence[float | None]) -> tuple[
     return (SLOW, "warning") if middle < VERY_SLOW_MS else (VERY_SLOW, "error")
 
 
+def silent_s(link: Link, now: float) -> float | None:
+    """For how long (s) a link that is up has not answered; None while it does."""
+    if link.state != "up" or link.heard_at is None or now - link.heard_at < SILENT_S:
+        return None
+    return now - link.heard_at
+
+
 def link_words(link: Link, now: float, room: int) -> Line:
     """For the status line: the longest form that fits `room`; the shortest in any case."""
+    if (silent := silent_s(link, now)) is not None:
+        return ((f"{VERY_SLOW} silent {fmt.duration(silent)}", "error"),)
     if link.state == "up":
         sign, role = level(link.latency_ms, link.latencies)
         if link.latency_ms is None:

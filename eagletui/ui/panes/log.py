@@ -59,7 +59,8 @@ class LogPane(LineView, Pane):
         title: list[Span] = [("Log", "text")]
         if log.path:
             title += [("  ", "text"), (log.path, "dim")]
-        lines = self.visible_lines(width, height)
+        said = self._said(snapshot, width, height)
+        lines = self.visible_lines(width, height - len(said))
         if not lines:
             return View(self._empty(snapshot, width, height), tuple(title))
         summary: Line = EMPTY
@@ -70,13 +71,20 @@ class LogPane(LineView, Pane):
                 else (("paused", "key"),)
             )
         return View(
-            lines,
+            [*lines, *said],
             tuple(title),
             summary,
             self._foot(snapshot),
             thumb=self.thumb_rows(height),
             stale=self.is_offline(snapshot),
         )
+
+    def _said(self, snapshot: Snapshot, width: int, height: int) -> list[Line]:
+        """Why nothing comes after the lines that did, below them and whole; not while an older place is looked at."""
+        log = snapshot.log
+        if not log.error or not self.following or not log.store.end or self.is_offline(snapshot):
+            return []
+        return [((row, "warning"),) for row in wrap(log.error, width, max(0, height - 1))]
 
     def _foot(self, snapshot: Snapshot) -> Line:
         log = snapshot.log
@@ -86,7 +94,7 @@ class LogPane(LineView, Pane):
         elif self.is_offline(snapshot):
             word = ("link down", "dim")
         elif log.error:
-            word = (log.error, "warning")
+            word = ("not followed", "warning")
         elif log.following:
             word = ("following", "dim")
         else:
@@ -103,6 +111,8 @@ class LogPane(LineView, Pane):
             said, role = log.error, "warning"
         elif snapshot.link.state != "up" and not log.path:
             said, role = "The log opens once the link is up.", "dim"
+        elif log.path and not log.following:
+            said, role = "The log is being opened.", "dim"
         elif log.path:
             said, role = "Nothing was written yet.", "dim"
         elif snapshot.server is not None:

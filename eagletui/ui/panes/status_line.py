@@ -47,8 +47,11 @@ class StatusLine(Painted):
         # A block shouts; what is not known yet is no state to shout.
         block: Span = (f" {word} ", role if word in NOT_KNOWN_YET.values() else f"{role} block")
         core, words = self._who(snapshot, width - width_of([block]) - 1)
-        kept = 3 if snapshot.link.state == "up" or snapshot.link.lost_at is None else len(core)
-        least = max(min(width_of(core), width * 9 // 20), width_of(core[: kept + 1]))
+        least = width_of(core)
+        if snapshot.link.state == "up" or snapshot.link.lost_at is None:
+            # Node and link stay, with room behind them for the ellipsis of what is cut: "0.7 m…" is no latency.
+            kept = width_of(core[:2]) + width_of(link_words(snapshot.link, self._now, 0)) + GAP
+            least = min(least, max(width * 9 // 20, kept))
         room = width - least - width_of([block]) - 1
         # Room is given in the order of importance, which is not that on screen: an alarm goes last, words of progress first.
         trouble, elapsed = alarm(snapshot), self._elapsed(snapshot)
