@@ -273,6 +273,24 @@ async def test_waking_cuts_a_pause_short(sshd_server: Sshd, proxy: Proxy, monkey
         await until(monitor, lambda s: s.link.state == "up", 10)
 
 
+async def test_when_the_node_was_heard_last_is_known_while_the_link_is_up(
+    sshd_server: Sshd, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link_module, "PING_EVERY_S", 0.1)
+    async with watching(sshd_server, proxy.port) as monitor:
+        began = (await until(monitor, lambda s: s.link.heard_at is not None)).link.heard_at or 0.0
+        await until(monitor, lambda s: (s.link.heard_at or 0.0) > began)
+        proxy.black_hole()
+        await asyncio.sleep(0.5)  # what was under way
+        silent = monitor.snapshot().link.heard_at
+        await asyncio.sleep(1.0)
+        assert monitor.snapshot().link.state == "up"
+        assert monitor.snapshot().link.heard_at == silent
+        proxy.drop()
+        assert (await until(monitor, lambda s: s.link.state != "up")).link.heard_at is None
+        proxy.forward()
+
+
 async def test_a_silent_try_is_cut_short_by_a_person(
     sshd_server: Sshd, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
