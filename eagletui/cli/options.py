@@ -17,13 +17,19 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., object])
 
 
+def _not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    if value == "":
+        raise click.BadParameter("the path is empty", context, parameter)
+    return value
+
+
 def node_options(function: F) -> F:
     """NODE and the options that say how to reach it and which server and log to look at."""
     for decorate in reversed(
         (
             click.argument("node"),
             click.option("--port", type=click.IntRange(1, 65535), help="The server that listens on this port."),
-            click.option("--log", "log_path", metavar="PATH", help="Follow this file on the node instead of the one found."),
+            click.option("--log", "log_path", metavar="PATH", callback=_not_empty, help="Follow this file on the node instead of the one found."),
             click.option(
                 "-F", "ssh_config", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
                 help="Another ssh configuration file.",

@@ -42,6 +42,7 @@ def test_every_command_has_help(tmp_path: Path, name: str) -> None:
         (["status", "local", "--speed", "3"], 2, "demo node alone"),
         (["status", "local", "--port", "99999"], 2, "65535"),
         (["status", "local", "-F", "/no/such/file"], 2, "does not exist"),
+        (["status", "local", "--log", ""], 2, "the path is empty"),
         (["status", "-F", "/etc/hosts"], 2, "Missing argument"),
     ],
 )
