@@ -124,7 +124,7 @@ def lookup(files: Iterable[tuple[str, str]], host: str, port: int, alias: str | 
     entries: list[Entry] = []
     portless: list[Entry] = []
     for file, text in files:
-        for number, line in enumerate(text.splitlines(), 1):
+        for number, line in enumerate(text.split("\n"), 1):
             parsed = _parse(line)
             if parsed is None:
                 continue

@@ -153,7 +153,7 @@ async def ask_ssh(target: Target, config_file: Path | None) -> HostSettings:
 def parse_ssh_g(target: Target, text: str) -> HostSettings:
     """Settings from what `ssh -G` printed. Total: a keyword that is missing or odd leaves its default."""
     found: dict[str, list[str]] = {}
-    for line in text.splitlines():
+    for line in text.split("\n"):  # as ssh parts them: a path may hold what Unicode takes for the end of a line
         keyword, _, value = line.partition(" ")
         found.setdefault(keyword.lower(), []).append(value.strip())
 

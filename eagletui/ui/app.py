@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import ClassVar, TypeVar
 
 from textual.app import App
@@ -13,7 +14,8 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
-from eagletui.monitor.snapshot import Snapshot
+from eagletui.monitor.snapshot import Snapshot, Verdict
+from eagletui.servers.model import Reason, State
 from eagletui.ui import format as fmt
 from eagletui.ui import theming
 from eagletui.ui.actions import BY_ID, bindings
@@ -57,6 +59,7 @@ class EagleApp(App[None]):
         self._source_closed = False
         self._left = False
         self._passing: Notification | None = None
+        self._broken: str | None = None
 
     # --- start and end
 
@@ -110,8 +113,14 @@ class EagleApp(App[None]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """A watch that failed says so instead of freezing quietly."""
         if event.state is WorkerState.ERROR:
-            what = "The watch of the node" if event.worker.name == "watch" else f"The task {event.worker.name}"
-            self.say(f"{what} stopped: {event.worker.error}", severity="error")
+            if event.worker.name == "watch":
+                self._broken = (
+                    f"eagletui's own watch of the node stopped ({type(event.worker.error).__name__}: {event.worker.error}); "
+                    "leave with q and start again"
+                )
+                self._show()
+                return
+            self.say(f"The task {event.worker.name} stopped: {event.worker.error}", severity="error")
 
     # --- the terminal for others
 
@@ -148,6 +157,9 @@ class EagleApp(App[None]):
             return
         snapshot = self._source.snapshot()
         now = self._clock()
+        if self._broken is not None:  # nothing is watched any more: what was last seen must not look like now
+            link = replace(snapshot.link, state="down", error=self._broken, retry_at=None, needs=None, heard_at=None)
+            snapshot = replace(snapshot, link=link, verdict=Verdict(State.OFFLINE, Reason("no-link", self._broken)))
         self._main.show(snapshot, now)
         for dialog in self.screen_stack:
             if isinstance(dialog, ServerChooser):

@@ -100,6 +100,14 @@ def test_all_files_count_and_the_entry_says_where() -> None:
     assert known.key_types == ("ssh-ed25519", "ssh-rsa")
 
 
+def test_only_a_newline_ends_a_line() -> None:
+    """As ssh parts them: a comment with what Unicode or Python takes for one hides nothing and shifts no number."""
+    text = line("other", B) + " a comment\x0b\x85\u2028gpu ssh-ed25519 " + A64 + "\r\n" + line("gpu", B)
+    known = lookup([("f", text)], "gpu", 22)
+    assert [entry.line for entry in known.entries] == [2]
+    assert known.judge(A).verdict is Verdict.CHANGED
+
+
 def test_authorities() -> None:
     known = lookup([("f", "\n".join([line("*.example", A, "@cert-authority"), line("x.example", B)]))], "x.example", 22)
     assert known.has_authority

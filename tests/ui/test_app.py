@@ -466,7 +466,7 @@ async def test_the_source_is_run_and_closed() -> None:
     assert source.on_change is None
 
 
-async def test_a_failed_watch_is_a_notice() -> None:
+async def test_a_failed_watch_is_offline_with_its_reason() -> None:
     class Broken(FakeSource):
         async def run(self) -> None:
             raise RuntimeError("[/boom]")
@@ -474,8 +474,9 @@ async def test_a_failed_watch_is_a_notice() -> None:
     app = EagleApp(Broken(scenes.ready()), node_name="gpu-node", clock=lambda: NOW)
     async with app.run_test(size=WIDE) as pilot:
         await pilot.pause(0.2)
-        assert any("The watch of the node stopped: [/boom]" in n.message for n in app._notifications)
-        assert "READY" in app._main.query_one("#status", Painted).text()
+        status = app._main.query_one("#status", Painted).text()
+        assert ("OFFLINE" in status, "READY" in status) == (True, False)
+        assert "(RuntimeError: [/boom])" in " ".join(app._main.pane("startup").text().replace("│", " ").split())
 
 
 async def test_stalled_names_the_reason_and_dims_the_figure() -> None:

@@ -43,6 +43,15 @@ async def test_a_lost_link_is_told_in_every_width(scene: str, words: str, size: 
         assert "c connect" in s.main.query_one("#footer", Painted).text()
 
 
+@pytest.mark.parametrize("key", ["v", "t", "question_mark"])
+async def test_c_works_over_a_dialog_too(key: str) -> None:
+    async with screen(scenes.ready()) as s:
+        await s.pilot.press(key)
+        await s.change(scenes.needs_person())
+        await s.pilot.press("c")
+        assert s.source.connects == 1
+
+
 async def test_a_long_name_gives_way_to_the_lost_link() -> None:
     lost = scenes.reconnecting()
     async with screen(replace(lost, node="gpu-node-with-a-long-name.cluster.internal.example.org"), (60, 16)) as s:

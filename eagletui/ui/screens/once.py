@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from textual.await_complete import AwaitComplete
+from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.screen import ModalScreen
 
@@ -12,7 +13,9 @@ T = TypeVar("T")
 
 
 class Dialog(ModalScreen[T]):
-    """A modal screen whose dismissal counts only the first time."""
+    """A modal screen whose dismissal counts only the first time. A lost link can be made again from it, too: the status line says so."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("c", "app.link_connect", show=False, id="link.connect")]
 
     _over = False
 
