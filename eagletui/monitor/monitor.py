@@ -427,16 +427,19 @@ class NodeMonitor:
         if self._watch is not None:
             return self._watch.verdict(now)
         if not self._discovered:
-            if link.state == "connecting":
-                return absent(f"connecting to {self._node.name}", "connecting")
-            if self._unable is not None:  # a login shell that never runs anything of ours
-                return Verdict(State.UNKNOWN, Reason("unreadable", self._unable))
-            return absent("looking for servers", "looking")
+            return self._before_discovery(connecting=link.state == "connecting")
         if self._port is not None and self._inventory.servers:
             ports = ", ".join(str(s.port) for s in self._inventory.servers)
             return absent(f"no server on port {self._port}; there is one on {ports}")
         where = f"port {self._port} of {self._node.name}" if self._port is not None else self._node.name
         return absent(f"no server on {where}")
+
+    def _before_discovery(self, *, connecting: bool) -> Verdict:
+        if connecting:
+            return absent(f"connecting to {self._node.name}", "connecting")
+        if self._unable is not None:  # a login shell that never runs anything of ours
+            return Verdict(State.UNKNOWN, Reason("unreadable", self._unable))
+        return absent("looking for servers", "looking")
 
     # Changes
 
