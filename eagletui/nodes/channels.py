@@ -92,12 +92,16 @@ class SshPipes:
         """See session.Pipes."""
         return self._channel.get_exit_status() if self._channel.get_exit_signal() is None else None
 
-    async def aclose(self) -> None:
+    async def aclose(self, *, spare: bool = False) -> None:
         """See session.Pipes."""
         node, self._node = self._node, None
         if node is None:
             return
         await self.write_eof()
+        if not spare and self.exit_status is None and not node.is_lost:
+            # What looks at no stdin and prints nothing would stay: a login shell in an rc file that waits, for one.
+            with contextlib.suppress(*self._errors):
+                self._channel.send_signal("TERM")
         # Not close(): that first sends what is left, which a process that reads no more would never take.
         self._channel.abort()
         try:

@@ -13,6 +13,7 @@ import socket
 from dataclasses import dataclass
 
 from eagletui.errors import ConnectError, NodeError, UnknownHostError
+from eagletui.nodes.child import start
 from eagletui.nodes.ssh_config import HostSettings
 
 CONNECT_SECONDS = 15.0
@@ -120,7 +121,7 @@ async def dial_proxy(settings: HostSettings, command: str) -> tuple[socket.socke
     """Start the ProxyCommand on one end of a socket pair, as sshd would see a client. Raises ConnectError."""
     ours, theirs = socket.socketpair()
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start(
             "/bin/sh",
             "-c",
             f"exec {command}",

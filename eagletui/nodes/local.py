@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from eagletui.errors import ChannelError, LinkLostError, ShellError
 from eagletui.nodes.base import Completed, Stream
+from eagletui.nodes.child import start
 from eagletui.nodes.session import CHUNK, run_command, stream_command
 from eagletui.shell.script import Command
 
@@ -68,13 +69,13 @@ class LocalPipes:
         status = self._process.returncode
         return status if status is not None and status >= 0 else None
 
-    async def aclose(self) -> None:
+    async def aclose(self, *, spare: bool = False) -> None:
         """Closes the child's pipes, waits for its whole group, then ends that. A command that ended by itself keeps
         the children it left.
         """
         ended = self._process.returncode is not None
         self._close_pipes()
-        if ended:
+        if ended or spare:
             return
         loop = asyncio.get_running_loop()
         until = loop.time() + END_SECONDS
@@ -190,7 +191,7 @@ class LocalNode:
 
     async def _open_pipes(self, line: str) -> LocalPipes:
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await start(
                 "sh",
                 "-c",
                 line,

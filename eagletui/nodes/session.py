@@ -45,8 +45,8 @@ class Pipes(Protocol):
     def exit_status(self) -> int | None:
         """The exit status, if it is known already."""
 
-    async def aclose(self) -> None:
-        """End its stdin and let it go. Never raises."""
+    async def aclose(self, *, spare: bool = False) -> None:
+        """End its stdin, end it (not where it is to be spared: it changes something), and let it go. Never raises."""
 
 
 Opener = Callable[[str], Awaitable[Pipes]]
@@ -97,7 +97,7 @@ async def run_command(opener: Opener, command: Command, node: str, seconds: floa
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         if pipes is not None:
-            await pipes.aclose()
+            await pipes.aclose(spare=not command.script.reads_only)
     stripper.flush()
     if not stripper.seen:
         quiet.flush()
@@ -126,6 +126,7 @@ class CommandStream:
     def __init__(self, pipes: Pipes, command: Command, node: str) -> None:
         self._pipes = pipes
         self._what = f"{command.script.name} on {node}"
+        self._spare = not command.script.reads_only
         self._node = node
         self._stripper = MarkStripper()
         self._stderr = bytearray()
@@ -195,7 +196,7 @@ class CommandStream:
         self._feeding.cancel()
         self._listening.cancel()
         await asyncio.gather(self._feeding, self._listening, return_exceptions=True)
-        await self._pipes.aclose()
+        await self._pipes.aclose(spare=self._spare)
 
 
 @contextlib.asynccontextmanager

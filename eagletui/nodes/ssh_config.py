@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from eagletui.errors import ConnectError, UnknownHostError
+from eagletui.nodes.child import start
 from eagletui.nodes.target import Target
 
 READ_SECONDS = 10.0
@@ -115,7 +116,7 @@ async def ask_ssh(target: Target, config_file: Path | None) -> HostSettings:
     argv += ["-p", str(target.port)] if target.port is not None else []
     argv += ["-l", target.user] if target.user is not None else []
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start(
             *argv,
             "--",
             target.host,

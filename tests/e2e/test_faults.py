@@ -30,6 +30,7 @@ from tests.blackhole import proxied
 from tests.cli.command import run
 from tests.engine import engine_of_user
 from tests.gpus.stand_ins import DATA, build
+from tests.node_processes import seconds_until_gone
 from tests.requires import require
 from tests.shell.sh import applets
 from tests.sshd import Sshd, children_of, start_sshd
@@ -501,6 +502,7 @@ async def test_an_rc_file_that_never_ends(sshd_server: Sshd, monkeypatch: pytest
                 snapshot, "processes: the login shell"
             )
             assert snapshot.link.state == "up"
+        await asyncio.to_thread(seconds_until_gone, sshd_server.user("bash"), limit=5)
     finally:
         rc.write_text(kept)
 
