@@ -119,6 +119,8 @@ class Proxy:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.sleep(0)  # a transport that was aborted closes its socket in the next turn
+        await asyncio.sleep(0)
 
     async def _listen(self) -> None:
         if self._server is None:

@@ -21,6 +21,8 @@ from eagletui.shell.script import Command
 from eagletui.shell.scripts import LEASE_S, LOOP_TOOL
 
 APPS_EVERY_S = 5.0
+APPS_LEAST_S = 2.0
+"""Between two calls, however often the processes change: a launch that begins changes them every second."""
 RETRY_S = 60.0
 """After a message instead of rows: drivers get loaded and tools installed, but not every second."""
 SILENT_S = 15.0
@@ -111,12 +113,11 @@ class GpuWatch:
 
     async def _watch_apps(self, only: tuple[int, ...] | None) -> None:
         while self._apps_hung is None:
-            self._ask_apps.clear()
-            try:
-                async with asyncio.timeout(APPS_EVERY_S):
+            await asyncio.sleep(APPS_LEAST_S)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(APPS_EVERY_S - APPS_LEAST_S):
                     await self._ask_apps.wait()
-            except TimeoutError:
-                pass
+            self._ask_apps.clear()
             try:
                 with self._calling():
                     reply = await ask_tool(self._node, compute_apps_argv(only), CALL_TIMEOUT_S)

@@ -272,7 +272,8 @@ class NodeMonitor:
                 changed.cancel()
                 if not running.done():
                     running.cancel()
-                await asyncio.wait((running, changed))
+                # Gathered, not waited for: when this task is ended itself nobody else takes what it failed by.
+                await asyncio.gather(running, changed, return_exceptions=True)
             if running.done() and not running.cancelled():
                 running.result()
                 if not self._reselect.is_set():

@@ -186,12 +186,11 @@ if tail --pid=$$ -c 0 /dev/null >/dev/null 2>&1; then
 [ "$second" -gt 0 ] && exec tail --pid="$second" -s 0.025 "$@" <&3 2>&1
 set -- --pid=$$ -s 0.025 "$@"
 fi
-{
-if timeout 1 true >/dev/null 2>&1; then exec timeout "$third" tail "$@"; fi
-exec tail "$@"
-} <&3 2>&1 &
+timed=
+timeout 1 true >/dev/null 2>&1 && timed="timeout $third"
+$timed tail "$@" <&3 2>&1 &
 exec >/dev/null 2>&1
-while read -r eagletui_beat; do :; done
+$timed cat
 exit 0
 """,
 )
@@ -245,23 +244,23 @@ exit 0
 KEPT_LOG = Script(
     "kept-log",
     r"""
-since=$3
+since=$3; timed=
+timeout 1 true >/dev/null 2>&1 && timed="timeout $4"
 case $1 in
 docker|podman|nerdctl)
 command -v "$1" >/dev/null 2>&1 || { printf '%s\n' "this login has no $1" >&2; exit 127; }
-if [ -n "$since" ]; then set -- "$4" "$1" logs --follow --timestamps --since "$since" "$2"
-else set -- "$4" "$1" logs --follow --timestamps --tail 20000 "$2"; fi;;
+if [ -n "$since" ]; then set -- "$1" logs --follow --timestamps --since "$since" "$2"
+else set -- "$1" logs --follow --timestamps --tail 20000 "$2"; fi;;
 unit|user-unit)
 command -v journalctl >/dev/null 2>&1 || { printf '%s\n' "this login has no journalctl" >&2; exit 127; }
-set -- "$4" journalctl --follow --output=json --output-fields=MESSAGE "--$1=$2"
+set -- journalctl --follow --output=json --output-fields=MESSAGE "--$1=$2"
 if [ -n "$since" ]; then set -- "$@" --no-tail "--after-cursor=$since"; else set -- "$@" --lines=20000; fi;;
 *) printf '%s\n' "nobody keeps such a log" >&2; exit 2;;
 esac
-timeout 1 true >/dev/null 2>&1 && set -- timeout "$@" || shift
-"$@" </dev/null 2>&1 &
+$timed "$@" </dev/null 2>&1 &
 reader=$!
 exec >/dev/null
-while read -r eagletui_beat; do :; done
+$timed cat
 kill "$reader" 2>/dev/null
 exit 0
 """,
