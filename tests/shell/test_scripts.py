@@ -257,7 +257,7 @@ def test_a_follower_ends_on_the_node_when_its_stdin_ends(tmp_path: Path) -> None
 
 
 def test_a_follower_without_a_keeper_says_when_its_lease_ends(tmp_path: Path) -> None:
-    """Its shell still waits for its stdin, but nothing holds its outputs any more: that is how a client is told."""
+    """Though its stdin stays open: nothing holds its outputs any more, and nothing is left of it."""
     log = tmp_path / "log"
     log.write_text("one\n")
     with stream(Command(FOLLOW, (str(log), "+1", "0", "1")), tmp_path) as process:
