@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from eagletui.cli.hangup import leave_when_the_terminal_is_gone
 from eagletui.cli.options import check_target, is_remote, node_options, open_chosen
 from eagletui.errors import EagletuiError, UsageError
 
@@ -67,6 +68,7 @@ def _run_at_once(node: str, port: int | None, log_path: str | None, speed: float
         return NodeMonitor(open_chosen(node, None, speed), port=port, log_path=log_path, on_failure=give_up)
 
     app = EagleApp(LazyMonitor(node, make, give_up), node_name=node, theme=theme)
+    leave_when_the_terminal_is_gone(app.exit_from_thread)
     app.run()
     if failed:
         raise failed[0]
@@ -96,6 +98,7 @@ async def _log_in_and_run(
         monitor = monitor_type(node, port=port, log_path=log_path, on_failure=give_up)
         app = app_type(monitor, node_name=name, theme=theme)
         prompter.leave_first(app)
+        leave_when_the_terminal_is_gone(app.exit_from_thread)
         await app.run_async()
         if failed:
             raise failed[0]

@@ -122,6 +122,11 @@ class EagleApp(App[None]):
                 return
             self.say(f"The task {event.worker.name} stopped: {event.worker.error}", severity="error")
 
+    def exit_from_thread(self) -> None:
+        """Leave, asked for by another thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self.exit)
+
     # --- the terminal for others
 
     @property

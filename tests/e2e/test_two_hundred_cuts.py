@@ -60,9 +60,15 @@ class Scene:
 
     def newest_written(self) -> int:
         """Number of the newest whole numbered line in the log."""
-        with self.engine.log.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - 16_384))
-            return [int(line.split()[1]) for line in file.read().split(b"\n")[1:-1] if line.startswith(b"line 0")][-1]
+        until = time.monotonic() + HEALS_S
+        while True:  # the first one comes when the engine is up, and a log that was cut has none for a moment
+            with self.engine.log.open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 16_384))
+                lines = [line for line in file.read().split(b"\n")[1:-1] if line.startswith(b"line 0")]
+            if lines:
+                return int(lines[-1].split()[1])
+            assert time.monotonic() < until, "the engine writes no line"
+            time.sleep(0.02)
 
     def heals(self, why: str) -> None:
         """The client shows what was written after this moment."""

@@ -339,9 +339,3 @@ def test_a_hostile_line_takes_no_long_time() -> None:
         "://" + "a:" * 50_000 + "@",
     ):
         assert timeit.timeit(lambda text=text: mask_text(text), number=1) < 2.0  # type: ignore[misc]
-
-
-def test_a_typical_line_costs_about_a_microsecond() -> None:
-    line = "[2026-11-29 23:39:51 TP0] Capture target decode cuda graph begin. backend=full, avail mem=38.05 GB, bs=160"
-    best = min(timeit.repeat(lambda: mask_text(line), number=2000, repeat=5)) / 2000
-    assert best < 8e-6  # the budget is 1 µs on an idle machine; a loaded one is given room
