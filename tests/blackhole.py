@@ -122,6 +122,10 @@ class Proxy:
         await asyncio.sleep(0)  # a transport that was aborted closes its socket in the next turn
         await asyncio.sleep(0)
 
+    async def _settle(self) -> None:
+        """What was aborted closes its sockets."""
+        await asyncio.sleep(0.05)
+
     async def _listen(self) -> None:
         if self._server is None:
             self._server = await asyncio.start_server(self._take, "127.0.0.1", self.port, limit=CHUNK)
@@ -203,7 +207,9 @@ class Proxy:
     def close(self) -> None:
         """End it with all its connections."""
         self._do(self._stop_listening)
-        self._do(self._drop)
+        for _ in range(2):  # a connection that was being taken comes after the first time
+            self._do(self._drop)
+            self._do(self._settle)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(LIMIT_S)
         self._loop.close()
