@@ -261,7 +261,8 @@ $timed "$@" </dev/null 2>&1 &
 reader=$!
 exec >/dev/null
 $timed cat
-kill "$reader" 2>/dev/null
+# It may have ended long ago, and its number be somebody else's: only while it is our child is it signalled.
+IFS=' ' read -r pid name state parent rest 2>/dev/null <"/proc/$reader/stat" && [ "$parent" = "$$" ] && kill "$reader" 2>/dev/null
 exit 0
 """,
 )

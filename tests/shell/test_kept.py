@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from eagletui.shell.kept import ENTRY, Kept, KeptDecoder, kept_log
+from eagletui.shell.script import Command, Script
+from eagletui.shell.scripts import KEPT_LOG
 from tests.shell.sh import Reading, run, stream
 
 CONTAINER = (
@@ -125,6 +128,23 @@ def test_the_tool_is_asked_and_ends_with_stdin(
     assert (tmp_path / "argv").read_text().splitlines()[1:] == words
     assert process.returncode == 0
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("shell", ["dash", "bash-as-sh", "busybox"])
+def test_only_a_child_is_signalled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    """The tool may have ended long before, and its number be somebody else's: here it is, by another parent."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "docker").write_text("#!/bin/sh\nexit 0\n")
+    (programs / "docker").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    with subprocess.Popen(["sleep", "60"]) as other:
+        text = KEPT_LOG.text.replace("reader=$!", f"reader={other.pid}")
+        with stream(Command(Script("kept-log", text), ("docker", "x", "", "60")), tmp_path, shell) as process:
+            assert process.stdout is not None
+        assert process.returncode == 0
+        assert other.poll() is None
+        other.kill()
 
 
 def _until(reader: Reading, enough: Callable[[bytes], bool]) -> None:
