@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from eagletui.gpus.model import GpuReport
-from eagletui.logs.state import LogState
+from eagletui.history.estimate import Estimate
+from eagletui.logs.state import Diagnosis, LogState
 from eagletui.logs.store import LineStore
 from eagletui.monitor.series import Series
 from eagletui.servers.model import Inventory, Reason, Server, State
@@ -101,6 +102,8 @@ class Snapshot:
 
     `server` None: none is selected or found. `verdicts` holds one verdict a server id. `family_alive`/`family_total`: members alive now of members known.
     `fresh_since`: what was seen before it was seen before the link broke or this machine slept. `family_at`: when members were counted.
+    `deep_health`: the last answer of /health_generate, which is asked rarely (it costs a token). `diagnosis`: why it failed or stands, by its
+    log and the other witnesses. `estimate`: when it will be ready by earlier launches, None where there are none or it is not starting.
     `undecided`: there are several servers, and the user has named none of them. `series` by name: "gen_tok_s", "accept_len", "running", "queued".
     """
 
@@ -127,6 +130,9 @@ class Snapshot:
     undecided: bool = False
     family_at: float | None = None
     fresh_since: float = 0.0
+    deep_health: Health | None = None
+    diagnosis: Diagnosis | None = None
+    estimate: Estimate | None = None
 
 
 def aged(snapshot: Snapshot, true_time: Callable[[float], float]) -> Snapshot:
