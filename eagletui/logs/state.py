@@ -30,6 +30,15 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class Pace:
+    """How the bar of the present phase moves: seconds between its last two moves, the longest such while, how many moves."""
+
+    interval_s: float
+    longest_s: float
+    moves: int
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """A while without output in a stage: seconds after the stage's begin, and how long it was."""
 
@@ -112,5 +121,7 @@ class LogState:
     diagnosis: Diagnosis | None = None
     """Why it crashed, or stands; None while it is well, and for a crash whose cause is still being gathered."""
     warnings: tuple[Warned, ...] = ()
+    pace: Pace | None = None
+    """Of the bar of the present phase, None before it moved twice."""
     stopping: bool = False
     """A wanted stop began (a signal came, requests drain): what ends from now on ends on request."""
