@@ -15,7 +15,7 @@ class BatchSample(NamedTuple):
     `gen_tok_s` and `input_tok_s` in tokens a second, `accept_len` in tokens a step, `running` and `queued` in
     requests, `token_usage` from 0 to 1. `new_tokens` only for a prefill batch. `dp_rank` is the data rank that
     printed it ("DP1"), "" when there is one. `raw` is the line's pairs as printed; `pairs` takes them apart, known
-    keys and unknown ones.
+    keys and unknown ones. `accept_rate`: accepted of drafted tokens, from 0 to 1.
     """
 
     kind: SampleKind
@@ -28,6 +28,7 @@ class BatchSample(NamedTuple):
     new_tokens: int | None = None
     dp_rank: str = ""
     raw: str = ""
+    accept_rate: float | None = None
 
     @property
     def pairs(self) -> dict[str, str]:

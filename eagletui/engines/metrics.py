@@ -1,7 +1,9 @@
 """An engine's /metrics answer as one sample. Only the names that an engine's table wants are parsed: an answer is 80
 KB, asked every second.
 
-Source of the format: the Prometheus text format 0.0.4. NaN is no figure and gives None.
+Source of the format: the Prometheus text format 0.0.4. NaN is no figure and gives None. Names are told with a colon or,
+by some versions and every gateway in between, with an underscore (`sglang:x`, `sglang_x`); a counter with `_total` or
+without.
 """
 
 from __future__ import annotations
@@ -14,8 +16,17 @@ from eagletui.engines.spec import Engine
 
 _LABEL = re.compile(r'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
 _DP_LABELS = ("dp_rank", "engine")
-_MEANS = frozenset(("accept_len",))
+_MEANS = frozenset(("accept_len", "accept_rate"))
 _LARGEST = frozenset(("token_usage",))
+
+
+_TOTAL = "_total"
+
+
+def _spelled(name: str, *, counter: bool) -> tuple[str, ...]:
+    """Every spelling of a metric's name."""
+    names = (name, name.removesuffix(_TOTAL)) if counter else (name,)
+    return tuple(spelled for one in names for spelled in (one, one.replace(":", "_")))
 
 
 class Figures(NamedTuple):
@@ -29,8 +40,14 @@ class Figures(NamedTuple):
 def read_metrics(text: str, engine: Engine) -> Figures:
     """The figures of a /metrics answer; fields that it does not have are None. Sums over data ranks, never over
     tensor ranks. Total."""
-    fields = {name: field for field, names in engine.metrics.items() for name in names}
-    fields.update({name: counter for counter, name in engine.metrics_counters.items()})
+    fields = {
+        name: field
+        for field, names in engine.metrics.items()
+        for told in names
+        for name in _spelled(told, counter=False)
+    }
+    for counter, told in engine.metrics_counters.items():
+        fields.update(dict.fromkeys(_spelled(told, counter=True), counter))
     found: dict[str, dict[str, float]] = {}
     for line in text.splitlines():
         if line.startswith("#"):
@@ -43,10 +60,15 @@ def read_metrics(text: str, engine: Engine) -> Figures:
         if value is None:
             continue
         ranks = found.setdefault(field, {})
-        ranks[rank] = max(ranks.get(rank, value), value)
+        ranks[rank] = max(
+            ranks.get(rank, value), value
+        )  # the same figure by each tensor rank, or a part of it by priority
     gauges = {field: _whole_server(field, ranks) for field, ranks in found.items()}
-    if not gauges.get("accept_len"):
-        gauges.pop("accept_len", None)  # a step accepts at least one token: 0 stands for "none yet"
+    if (
+        gauges.get("accept_len") == 0
+    ):  # a step accepts at least one token: 0 stands for "none yet", and so does its rate
+        del gauges["accept_len"]
+        gauges.pop("accept_rate", None)
     sample = BatchSample(
         "metrics",
         gauges.get("gen_tok_s"),
@@ -54,6 +76,8 @@ def read_metrics(text: str, engine: Engine) -> Figures:
         _count(gauges.get("running")),
         _count(gauges.get("queued")),
         gauges.get("token_usage"),
+        gauges.get("input_tok_s"),
+        accept_rate=gauges.get("accept_rate"),
     )
     return Figures(sample, {counter: gauges[counter] for counter in engine.metrics_counters if counter in gauges})
 
@@ -95,11 +119,15 @@ def between(before: Figures, after: Figures, seconds: float) -> BatchSample:
         gen = _rate(before, after, "gen_tokens", seconds)
     if prompt is None:
         prompt = _rate(before, after, "prompt_tokens", seconds)
-    accept = sample.accept_len
-    drafts, accepted = (_rate(before, after, name, seconds) for name in ("drafts", "accepted_tokens"))
-    if accept is None and drafts and accepted is not None:
-        accept = 1 + accepted / drafts
-    return sample._replace(gen_tok_s=gen, input_tok_s=prompt, accept_len=accept)
+    length, share = sample.accept_len, sample.accept_rate
+    drafts, drafted, accepted = (
+        _rate(before, after, name, seconds) for name in ("drafts", "draft_tokens", "accepted_tokens")
+    )
+    if length is None and drafts and accepted is not None:
+        length = 1 + accepted / drafts
+    if share is None and drafted and accepted is not None:
+        share = accepted / drafted
+    return sample._replace(gen_tok_s=gen, input_tok_s=prompt, accept_len=length, accept_rate=share)
 
 
 def _rate(before: Figures, after: Figures, counter: str, seconds: float) -> float | None:

@@ -60,8 +60,8 @@ _HEAD = re.compile(r"(?:Prefill|Decode) batch ?(?:\((?:mixed )?(#running-req: [0
 # The shape that nearly every line of a flood has, taken in one step.
 _USUAL = re.compile(
     r"Decode batch[.,] (#running-req: ([0-9]+), #token: [0-9]+, token usage: ([0-9]+\.[0-9]+), "
-    r"(?:accept len: ([0-9]+\.[0-9]+), )?"
-    r"(?:(?!accept len)[^:,]{1,40}: [^,]{1,20}, ){0,4}"
+    r"(?:accept len: ([0-9]+\.[0-9]+), )?(?:accept rate: ([0-9]+\.[0-9]+), )?"
+    r"(?:(?!accept )[^:,]{1,40}: [^,]{1,20}, ){0,4}"
     r"gen throughput \(token/s\): ([0-9]+\.[0-9]+), #queue-req: ([0-9]+)(?:, .*|\Z))"
 )
 
@@ -70,7 +70,7 @@ def read_batch(text: str) -> BatchSample | None:
     """The sample of a `Decode batch` or `Prefill batch` line."""
     usual = _USUAL.match(text)
     if usual is not None:
-        raw, running_text, usage_text, accept, gen_text, queued_text = usual.groups()
+        raw, running_text, usage_text, accept, rate, gen_text, queued_text = usual.groups()
         accept_len = float(accept) if accept else None
         return BatchSample(
             "decode",
@@ -83,6 +83,7 @@ def read_batch(text: str) -> BatchSample | None:
             None,
             "",
             raw,
+            float(rate) if rate else None,
         )
     head = _HEAD.match(text)
     if head is None:
@@ -95,9 +96,8 @@ def read_batch(text: str) -> BatchSample | None:
     usage = finite(value_of(text, "token usage", at))
     if text[0] == "D":
         gen = finite(value_of(text, "gen throughput (token/s)", at))
-        return BatchSample(
-            "decode", gen, finite(value_of(text, "accept len", at)), running, queued, usage, raw=text[at:]
-        )
+        accept_len, accept_rate = (finite(value_of(text, key, at)) for key in ("accept len", "accept rate"))
+        return BatchSample("decode", gen, accept_len, running, queued, usage, raw=text[at:], accept_rate=accept_rate)
     if running is None and head[1]:
         running = whole(value_of(head[1], "#running-req", 0))
     return BatchSample(
@@ -121,6 +121,7 @@ SGLANG = Engine(
     metrics={
         "gen_tok_s": ("sglang:gen_throughput",),
         "accept_len": ("sglang:spec_accept_length", "sglang:avg_spec_accept_length"),
+        "accept_rate": ("sglang:spec_accept_rate",),
         "running": ("sglang:num_running_reqs",),
         "queued": ("sglang:num_queue_reqs",),
         "token_usage": ("sglang:token_usage",),

@@ -55,23 +55,24 @@ BARS = (
 )
 
 _HEAD = re.compile(
-    r"(?:Engine ([0-9]+): )?(Avg prompt throughput: )"
-    r"|(?:Engine ([0-9]+): )?(SpecDecoding metrics: |Speculative metrics: )"
+    r"(?:Engine ([0-9]+): |[0-9]+ Engines Aggregated: )?(?:(Avg prompt throughput: )|SpecDecoding metrics: |Speculative metrics: )"
 )
 
 
 def read_batch(text: str) -> BatchSample | None:
-    """The sample of an `Engine 000: Avg prompt throughput: …` or a `SpecDecoding metrics: …` line."""
+    """The sample of an `Engine 000: Avg prompt throughput: …` or a `SpecDecoding metrics: …` line.
+
+    V0 calls the second `Speculative metrics`, and tells its rate as a fraction; V1 in percent, nan without a draft.
+    """
     head = _HEAD.match(text)
     if head is None:
         return None
-    engine = head[1] or head[3]
-    rank = f"DP{int(engine)}" if engine else ""
-    if head[4]:
+    rank = f"DP{int(head[1])}" if head[1] else ""
+    if head[2] is None:
         at = head.end()
-        return BatchSample(
-            "spec", accept_len=finite(value_of(text, "Mean acceptance length", at)), dp_rank=rank, raw=text[at:]
-        )
+        length = finite(value_of(text, "Mean acceptance length", at))
+        rate = value_of(text, "Avg Draft acceptance rate", at) or value_of(text, "Draft acceptance rate", at)
+        return BatchSample("spec", accept_len=length, dp_rank=rank, raw=text[at:], accept_rate=finite(rate))
     at = head.start(2)
     usage = finite(value_of(text, "GPU KV cache usage", at))
     if usage is None:
@@ -95,10 +96,13 @@ VLLM = Engine(
     name="vllm",
     milestones=MILESTONES,
     bars=BARS,
-    batch_words=("Engine ", "Avg prompt throughput", "SpecDecoding metrics", "Speculative metrics"),
+    batch_words=("Engine ", "Avg prompt throughput", "SpecDecoding metrics", "Speculative metrics", *"123456789"),
     read_batch=read_batch,
     read_args=read_arguments,
     metrics={
+        "gen_tok_s": ("vllm:avg_generation_throughput_toks_per_s",),
+        "input_tok_s": ("vllm:avg_prompt_throughput_toks_per_s",),
+        "accept_rate": ("vllm:spec_decode_draft_acceptance_rate",),
         "running": ("vllm:num_requests_running",),
         "queued": ("vllm:num_requests_waiting",),
         "token_usage": ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc"),
@@ -107,6 +111,7 @@ VLLM = Engine(
         "gen_tokens": "vllm:generation_tokens_total",
         "prompt_tokens": "vllm:prompt_tokens_total",
         "drafts": "vllm:spec_decode_num_drafts_total",
+        "draft_tokens": "vllm:spec_decode_num_draft_tokens_total",
         "accepted_tokens": "vllm:spec_decode_num_accepted_tokens_total",
     },
     info_paths=("/v1/models", "/version", "/load"),

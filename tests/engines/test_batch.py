@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from eagletui.engines.batch import BatchSample, finite, number, split_pairs, value_of, whole
 from eagletui.engines.sglang import SGLANG
 from eagletui.engines.sglang import read_batch as read_sglang
+from eagletui.engines.vllm import VLLM
 from eagletui.engines.vllm import read_batch as read_vllm
 
 S = BatchSample
@@ -20,7 +21,9 @@ SGLANG_ROWS: list[tuple[str, str, BatchSample]] = [
     ("D4", "Decode batch. #running-req: 9, #token: 2, token usage: 0.13, accept len: 2.90, pre-allocated usage: 0.28, cuda graph: True, gen throughput (token/s): 171.01, #queue-req: 0", S("decode", 171.01, 2.9, 9, 0, 0.13)),
     ("D5", "Decode batch. #running-req: 2, #full token: 1, full token usage: 0.10, #swa token: 1, swa token usage: 0.20, #retracted-req: 0, gen throughput (token/s): 9.00, #queue-req: 0", S("decode", 9.0, None, 2, 0, None)),
     ("D6", "Decode batch. #running-req: 2, mamba num: 160, mamba usage: 0.80, #prealloc-req: 0, #transfer-req: 0, #retracted-req: 0, cpu graph: False, gen throughput (token/s): 5.5, #queue-req: 7", S("decode", 5.5, None, 2, 7, None)),
-    ("D7", "Decode batch [1234], #running-req: 46, #token: 34901, token usage: 0.19, accept len: 3.13, accept rate: 0.71, cuda graph: False, gen throughput (token/s): 1447.08, #queue-req: 0", S("decode", 1447.08, 3.13, 46, 0, 0.19)),
+    ("D7", "Decode batch [1234], #running-req: 46, #token: 34901, token usage: 0.19, accept len: 3.13, accept rate: 0.71, cuda graph: False, gen throughput (token/s): 1447.08, #queue-req: 0", S("decode", 1447.08, 3.13, 46, 0, 0.19, accept_rate=0.71)),
+    ("D7 usual", "Decode batch, #running-req: 46, #token: 34901, token usage: 0.19, accept len: 3.13, accept rate: 0.71, cuda graph: True, gen throughput (token/s): 1447.08, #queue-req: 0", S("decode", 1447.08, 3.13, 46, 0, 0.19, accept_rate=0.71)),
+    ("D7 late", "Decode batch, #running-req: 4, #token: 5, token usage: 0.50, cuda graph: True, accept rate: 0.25, gen throughput (token/s): 1.00, #queue-req: 2", S("decode", 1.0, None, 4, 2, 0.5, accept_rate=0.25)),
     ("D8", "Decode batch, #running-req: 4, #gpu token: 5, gpu token usage: 0.5, #cpu token: 6, cpu token usage: 0.6, gen throughput (token/s): 1.00, #queue-req: 0", S("decode", 1.0, None, 4, 0, None)),
     ("D9", "Decode batch, #running-req: 4, #token: 5, token usage: 0.50, accept len: 2.10, cap len: 2.20, block accept len: 3.00, #host-receive-req: 0, musa graph: True, gen throughput (token/s): 1.00, #queue-req: 2, est. decode TFLOPS/s (per GPU): 1.00, est. read BW (GB/s per GPU): 2.00", S("decode", 1.0, 2.1, 4, 2, 0.5)),
     ("D9b", "Decode batch, #running-req: 4, #token: 5, token usage: 0.50, cuda graph: True, accept len: 2.10, gen throughput (token/s): 1.00, #queue-req: 2", S("decode", 1.0, 2.1, 4, 2, 0.5)),
@@ -73,12 +76,29 @@ def test_vllm_rows() -> None:
     )
     assert old is not None
     assert (old.gen_tok_s, old.queued, old.token_usage, old.dp_rank) == (2.0, 4, 0.001, "")
-    spec = read_vllm(
-        "SpecDecoding metrics: Mean acceptance length: 2.10, Accepted throughput: 1.00 tokens/s, Accepted: 11 tokens, "
-        "Per-position acceptance rate: 0.700, 0.400, Avg Draft acceptance rate: 55.0%"
-    )
+    several = read_vllm("4 Engines Aggregated: " + line.removeprefix("Engine 000: "))
+    assert several is not None
+    assert (several.gen_tok_s, several.dp_rank) == (555.3, "")
+    assert "4 Engines Aggregated: Avg".startswith(VLLM.batch_words)
+
+
+@pytest.mark.parametrize(
+    ("text", "length", "rate"),
+    [
+        (("SpecDecoding metrics: Mean acceptance length: 2.10, Accepted throughput: 1.00 tokens/s, Accepted: 11 tokens, "
+         "Per-position acceptance rate: 0.700, 0.400, Avg Draft acceptance rate: 55.0%"), 2.1, 0.55),
+        ("SpecDecoding metrics: Draft acceptance rate: 71.2%, Accepted: 11 tokens, Drafted: 15 tokens", None, 0.712),
+        ("SpecDecoding metrics: Draft acceptance rate: nan%, Accepted: 0 tokens, Drafted: 0 tokens", None, None),
+        (("Speculative metrics: Draft acceptance rate: 0.797, System efficiency: 0.640, Number of speculative tokens: 5, "
+         "Number of accepted tokens: 197711, Number of draft tokens: 248165, Number of emitted tokens: 190541."), None, 0.797),
+        ("Engine 001: SpecDecoding metrics: Mean acceptance length: nan, Avg Draft acceptance rate: nan%", None, None),
+    ],
+)  # fmt: skip
+def test_vllm_tells_speculation_in_a_line_of_its_own(text: str, length: float | None, rate: float | None) -> None:
+    spec = read_vllm(text)
     assert spec is not None
-    assert (spec.kind, spec.accept_len, spec.gen_tok_s) == ("spec", 2.1, None)
+    assert (spec.kind, spec.accept_len, spec.gen_tok_s) == ("spec", length, None)
+    assert spec.accept_rate == (None if rate is None else pytest.approx(rate))
 
 
 @pytest.mark.parametrize(
