@@ -10,6 +10,7 @@ from dataclasses import replace
 from eagletui.engines.batch import BatchSample
 from eagletui.engines.metrics import Figures, between, read_metrics
 from eagletui.engines.spec import load_engine
+from eagletui.monitor.figures import SERIES, taken, tell_tokens
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.log_watch import LogWatch
 from eagletui.monitor.probes import HEALTH_TIMEOUT_S, Answer, Prober, health_interval_s
@@ -30,7 +31,6 @@ RUNNING_FRESH_S = 30.0
 LATENCIES = 60
 CATCH_UP_S = 3.0
 """Lines that come within it after a break were written during the break: no sign that tokens flow now."""
-_SERIES = ("gen_tok_s", "accept_len", "running", "queued")
 
 
 class ServerWatch:
@@ -52,7 +52,7 @@ class ServerWatch:
         self.engine = load_engine(server.engine)
         self.health = Health(path=self.engine.health_path)
         self.throughput = Throughput()
-        self.series: dict[str, Series] = {name: Series() for name in _SERIES}
+        self.series: dict[str, Series] = {name: Series() for name in SERIES}
         self.log = LogWatch(
             node,
             server,
@@ -226,22 +226,13 @@ class ServerWatch:
 
     def _batch(self, sample: BatchSample, at: float) -> None:
         """Figures from a batch line or /metrics. Fields that it does not tell keep their last value."""
-        if (sample.gen_tok_s is not None and sample.gen_tok_s > 0) or (
-            sample.kind == "prefill" and (sample.new_tokens or 0) > 1
-        ):
+        if tell_tokens(sample):
             self._tokens_at = max(at, self._tokens_at or at)
-        old = self.throughput
-        source = "metrics" if sample.kind == "metrics" else "log"
-        if source == "metrics" and old.source == "log" and old.at is not None and at - old.at <= STALE_S:
+        now = taken(self.throughput, sample, at)
+        if now is None:
             return
-        if sample.kind == "prefill":
-            # Its "#running-req" leaves out the requests that the batch itself begins: 0 in the middle of a load.
-            sample = sample._replace(running=None)
-        told = {name: value for name in (*_SERIES, "token_usage") if (value := getattr(sample, name)) is not None}
-        if not told:
-            return
-        self.throughput = replace(old, **told, at=at, source=source)
-        for name in _SERIES:
+        self.throughput, told = now
+        for name in SERIES:
             if name in told:
                 self.series[name].append(at, float(told[name]))
         self._on_change()
@@ -293,7 +284,7 @@ class ServerWatch:
             self._running = (now, sample.running)
             if not sample.running:
                 sample = sample._replace(
-                    gen_tok_s=None, accept_len=None
+                    gen_tok_s=None, accept_len=None, accept_rate=None
                 )  # the gauges keep the last busy moment's figures
         self._batch(sample, now)
 

@@ -55,7 +55,10 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """The last figures from batch lines or /metrics. `source` is "log" or "metrics". Stale: nothing new for a while, so it is the last, not the current."""
+    """The last figures from batch lines or /metrics. `source` is "log" or "metrics". Stale: nothing new for a while, so it is the last, not the current.
+
+    `at` is when the rate was told; `token_usage` and `accept_rate` (accepted of drafted tokens) are from 0 to 1.
+    """
 
     gen_tok_s: float | None = None
     accept_len: float | None = None
@@ -65,6 +68,7 @@ class Throughput:
     at: float | None = None
     stale: bool = False
     source: str | None = None
+    accept_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -161,9 +161,11 @@ def _throughput(tail: LogTail | None, asked: _Asked, engine: Engine, now: float)
     if asked.metrics is not None and asked.metrics.status == 200:
         sample = read_metrics(asked.metrics.body.decode("utf-8", "replace"), engine).sample
         if sample.running == 0:
-            sample = sample._replace(gen_tok_s=None, accept_len=None)  # gauges keep the last busy moment's figures
+            sample = sample._replace(
+                gen_tok_s=None, accept_len=None, accept_rate=None
+            )  # gauges keep the last busy moment's figures
         found = Throughput(
-            sample.gen_tok_s, sample.accept_len, sample.running, sample.queued, sample.token_usage, asked.at, source="metrics"
+            sample.gen_tok_s, sample.accept_len, sample.running, sample.queued, sample.token_usage, asked.at, source="metrics", accept_rate=sample.accept_rate,
         )  # fmt: skip
     if tail is None or tail.batch is None or tail.tokens_age_s is None:
         return found if found.at is not None else None
@@ -179,4 +181,5 @@ def _throughput(tail: LogTail | None, asked: _Asked, engine: Engine, now: float)
         now - age,
         stale=age > STALE_S,
         source="log",
+        accept_rate=batch.accept_rate,
     )
