@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eagletui.logs.state import LogState
+from eagletui.logs.state import Diagnosis, LogState
 from eagletui.monitor.snapshot import Health, Throughput
 from eagletui.servers.model import Reason, Server, State
 
 
 @dataclass(frozen=True, slots=True)
 class Assessment:
-    """One server judged once. `log_error`: why its log cannot be read, a sentence.
+    """One server judged once. `log_error`: why its log cannot be read, a sentence;
+    `diagnosis`: why it failed or does not move.
 
     Ages in seconds; `at` of health and throughput are by the same clock as `now` given to build_status.
     """
@@ -24,3 +25,4 @@ class Assessment:
     throughput: Throughput | None
     log_age_s: float | None
     log_error: str | None = None
+    diagnosis: Diagnosis | None = None

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from eagletui.gpus.model import Gpu, GpuReport
 from eagletui.logs.state import LogState
 from eagletui.monitor.assessment import Assessment
+from eagletui.monitor.diagnosis_model import DiagnosisModel
 from eagletui.monitor.report import (
     GpuErrorModel,
     GpuModel,
@@ -96,6 +97,7 @@ def _server(one: Assessment, now: float) -> ServerModel:
         state=one.state.value, phase=one.log.phase, reason=ReasonModel(code=one.reason.code, text=_reason_text(one)),
         progress=_progress(one.log), uptime_s=_rounded(server.age_s), log_age_s=_rounded(one.log_age_s),
         health=_health(one.health, now), throughput=_throughput(one.throughput, now),
+        diagnosis=None if one.diagnosis is None else DiagnosisModel.of(one.diagnosis),
     )  # fmt: skip
 
 

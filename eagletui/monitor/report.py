@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from eagletui.monitor.diagnosis_model import DiagnosisModel
+
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
@@ -91,7 +93,7 @@ class ServerModel(_Model):
     health: HealthModel | None
     throughput: ThroughputModel | None
     launch: None = None
-    diagnosis: None = None
+    diagnosis: DiagnosisModel | None = None
 
 
 class OrphanModel(_Model):
