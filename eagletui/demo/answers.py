@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from eagletui.demo import smi
 from eagletui.demo.processes import CLK_TCK, LOG_DEVICE, LOG_INODE, UID, USERS, Proc
 from eagletui.demo.shape import PORT
-from eagletui.demo.world import World
+from eagletui.demo.world import HOST, MACHINE_ID, World
 from eagletui.shell.kept import RUNTIMES
 
 _OFFSET: Final = re.compile(rb"[-+]?[0-9]+")
@@ -251,6 +251,13 @@ class Poll:
             out = b"%s pids %s\n" % (seq, b" ".join(b"%d" % pid for pid in order))
             out += b"".join(self._stat(seq, table[pid], now) for pid in order if pid not in self._known)
             self._known = set(order)
+        elif verb == b"io":
+            table = {proc.pid: proc for proc in self._world.processes(now, self._own)}
+            pids = [int(word) for word in rest.split() if re.fullmatch(rb"[0-9]{1,9}", word)]
+            known = [(pid, self._world.read_bytes(table[pid], now)) for pid in pids if pid in table]
+            out = b"".join(b"%s io %d %d %d\n" % (seq, pid, *read) for pid, read in known if read is not None)
+        elif verb == b"machine":
+            out = b"%s machine %s\n" % (seq, f"{self._world.boot_id} {MACHINE_ID} {HOST}".encode())
         return out + seq + b" done\n"
 
     def _look(self, request: bytes) -> bytes:

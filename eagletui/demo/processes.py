@@ -181,3 +181,18 @@ def _compile_workers(pid: int, child: int, started: float, home: str) -> list[Pr
         for n in range(4)
     ]
     return [parent, *forks]
+
+
+def read_bytes(proc: Proc, e: float) -> tuple[int, int]:
+    """What a member of the server's family read by the engine's time `e`: from the disk, and by read(2).
+
+    The checkpoint is mapped, so loading it asks for little by read(2); and nearly all of it is in memory already.
+    """
+    imports = min(1.0, max(0.0, e / shape.SERVER_ARGS))
+    asked = int(2.1e9 * imports)
+    from_disk = int(30e6 * imports)
+    if proc.title is not None and "scheduler" in proc.title:
+        loaded = min(1.0, max(0.0, (e - shape.WEIGHTS) / (shape.DRAFT - shape.WEIGHTS)))
+        asked += int(0.2e9 * loaded)
+        from_disk += int(shape.WEIGHTS_GIB * 2**30 * shape.FROM_DISK * loaded)
+    return from_disk, asked

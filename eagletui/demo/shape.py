@@ -48,6 +48,8 @@ READY: Final = 110.0
 # Memory of one GPU in GiB as torch counts it (a device of 143771 MiB, of which the driver keeps about 0.6 GiB).
 AVAIL_START: Final = 138.11
 WEIGHTS_GIB: Final = 96.20
+FROM_DISK: Final = 0.012
+"""The share of its weights that a rank reads from the disk: the rest is in the page cache since the start before."""
 DRAFT_GIB: Final = 0.61
 KV_GIB: Final = 28.80
 DRAFT_KV_GIB: Final = 1.68

@@ -8,7 +8,19 @@ from contextlib import AbstractAsyncContextManager
 
 from eagletui.errors import ChannelError, LinkLostError, NodeError
 from eagletui.nodes.base import Node, Stream
-from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_look, ask_ping, start_poll
+from eagletui.shell.poll import (
+    Machine,
+    PollAnswer,
+    PollDecoder,
+    ReadBytes,
+    ask_all,
+    ask_family,
+    ask_io,
+    ask_look,
+    ask_machine,
+    ask_ping,
+    start_poll,
+)
 
 ANSWER_TIMEOUT_S = 15.0
 """As long as the link's keepalive waits: after that the node's shell is taken for frozen."""
@@ -62,6 +74,14 @@ class Poller:
     async def shell(self) -> int | None:
         """The pid of the shell that answers. Raises LinkLostError."""
         return (await self._ask(ask_ping)).shell
+
+    async def io(self, pids: Iterable[int]) -> tuple[ReadBytes, ...]:
+        """What these have read so far, of those whose counters may be read. Raises LinkLostError."""
+        return (await self._ask(lambda seq: ask_io(seq, pids))).io
+
+    async def machine(self) -> Machine:
+        """Which machine it is. Raises LinkLostError."""
+        return (await self._ask(ask_machine)).machine or Machine()
 
     async def look(self, pid: int, path: str) -> PollAnswer | None:
         """Whether a path is still the file that a `follow` reads; None for a path that cannot be asked for. Raises LinkLostError."""

@@ -18,10 +18,30 @@ _LINE_LIMIT = 8 << 20
 """Bytes of one line: `pids` of a node with a million processes."""
 _OPEN_LIMIT = 64
 """Answers begun and not ended: more are not asked at a time, so the oldest is of a request nobody waits for."""
-_ANSWER = re.compile(rb"\A(\d{1,18}) (stat|pids|pid|file|done)(?: (.*))?\Z", re.DOTALL)
+_ANSWER = re.compile(rb"\A(\d{1,18}) (stat|pids|pid|file|io|machine|done)(?: (.*))?\Z", re.DOTALL)
 _PID = re.compile(rb"\A(\d{1,10}) \(")
 FileWord = Literal["same", "other", "missing", "gone"]
 _WORDS: dict[bytes, FileWord] = {b"same": "same", b"other": "other", b"missing": "missing", b"gone": "gone"}
+_WORD_LIMIT = 128
+"""Characters of a boot id, a machine id or a host name that are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Which machine answers: its boot, its own id and its host name, each None where it does not tell."""
+
+    boot: str | None = None
+    id: str | None = None
+    host: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBytes:
+    """What a process read since it began: bytes that came from a disk, and bytes that it asked for by read(2)."""
+
+    pid: int
+    from_disk: int
+    asked: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +50,7 @@ class PollAnswer:
 
     `pids` None unless `all` was asked. `torn` live, but their names hold a newline, so their stat was cut. `shell` is
     the pid of who answers, when it was asked by `ping`; `file` what `look` saw under a name, and `read_to` the byte offset up to which the file
-    was read.
+    was read. `io`: of the processes asked for, those whose counters may be read. `machine` when it was asked for.
     """
 
     seq: int
@@ -40,6 +60,8 @@ class PollAnswer:
     shell: int | None = None
     file: FileWord | None = None
     read_to: int | None = None
+    io: tuple[ReadBytes, ...] = ()
+    machine: Machine | None = None
 
 
 def start_poll(lease_s: int = LEASE_S) -> Command:
@@ -68,6 +90,16 @@ def ask_all(seq: int) -> bytes:
     return b"%d all\n" % seq
 
 
+def ask_io(seq: int, pids: Iterable[int]) -> bytes:
+    """What these have read so far."""
+    return b"%d io %b\n" % (seq, " ".join(str(int(pid)) for pid in pids).encode())
+
+
+def ask_machine(seq: int) -> bytes:
+    """Which machine it is."""
+    return b"%d machine\n" % seq
+
+
 @dataclass(slots=True)
 class _Open:
     rows: list[StatRow] = field(default_factory=list)
@@ -76,6 +108,28 @@ class _Open:
     shell: int | None = None
     file: FileWord | None = None
     read_to: int | None = None
+    io: list[ReadBytes] = field(default_factory=list)
+    machine: Machine | None = None
+
+    def take(self, kind: bytes, rest: bytes) -> None:
+        """One line of the answer, by its kind."""
+        if kind == b"pid":
+            self.shell = int(rest) if rest.isdigit() and len(rest) <= 10 else None
+        elif kind == b"file":
+            word, _, position = rest.partition(b" ")
+            self.file = _WORDS.get(word)
+            self.read_to = int(position) if position.isdigit() and len(position) < 20 else None
+        elif kind == b"io":
+            self.io += _io(rest)
+        elif kind == b"machine":
+            words = [word.decode("ascii", "replace")[:_WORD_LIMIT] for word in (*rest.split(), b"-", b"-", b"-")[:3]]
+            self.machine = Machine(*(None if word == "-" else word for word in words))
+        elif kind == b"pids":
+            self.pids = frozenset(int(word) for word in rest.split() if word.isdigit() and len(word) <= 10)
+        elif (row := parse_stat(rest)) is not None:
+            self.rows.append(row)
+        elif (torn := _PID.match(rest)) is not None:
+            self.torn.add(int(torn[1]))
 
 
 class PollDecoder:
@@ -106,21 +160,26 @@ class PollDecoder:
         if kind == b"done":
             ended = self._open.pop(seq, None) or _Open()
             return PollAnswer(
-                seq, tuple(ended.rows), ended.pids, frozenset(ended.torn), ended.shell, ended.file, ended.read_to
+                seq,
+                tuple(ended.rows),
+                ended.pids,
+                frozenset(ended.torn),
+                ended.shell,
+                ended.file,
+                ended.read_to,
+                tuple(ended.io),
+                ended.machine,
             )
         answer = self._open.setdefault(seq, _Open())
         if len(self._open) > _OPEN_LIMIT:
             del self._open[next(iter(self._open))]
-        if kind == b"pid":
-            answer.shell = int(rest) if rest.isdigit() and len(rest) <= 10 else None
-        elif kind == b"file":
-            word, _, position = rest.partition(b" ")
-            answer.file = _WORDS.get(word)
-            answer.read_to = int(position) if position.isdigit() and len(position) < 20 else None
-        elif kind == b"pids":
-            answer.pids = frozenset(int(word) for word in rest.split() if word.isdigit() and len(word) <= 10)
-        elif (row := parse_stat(rest)) is not None:
-            answer.rows.append(row)
-        elif (torn := _PID.match(rest)) is not None:
-            answer.torn.add(int(torn[1]))
+        answer.take(kind, rest)
         return None
+
+
+def _io(rest: bytes) -> list[ReadBytes]:
+    """Of a line that is none, nothing; a counter that is not told (a kernel without task accounting) makes it none."""
+    words = rest.split()
+    if len(words) != 3 or not all(word.isdigit() and len(word) < 20 for word in words):
+        return []
+    return [ReadBytes(*(int(word) for word in words))]

@@ -19,6 +19,8 @@ poll LEASE             (poll.py)  answers requests on stdin until it ends; only 
                              same, other, missing (nothing has that name), gone (no such process). POSITION: the offset up to which it was read, "-" unknown
     SEQ family PID ...\n  -> SEQ stat LINE\n for each that lives (its /proc/PID/stat up to the first newline), SEQ done\n
     SEQ all\n             -> SEQ pids PID PID ...\n, SEQ stat LINE\n for each not seen by an earlier `all`, SEQ done\n
+    SEQ io PID ...\n      -> SEQ io PID READ ASKED\n for each whose counters this login may read (/proc/PID/io: read_bytes, rchar), SEQ done\n
+    SEQ machine\n         -> SEQ machine BOOT ID HOST\n ("-" where unknown; boot_id, /etc/machine-id, the kernel's host name), SEQ done\n
 follow PATH FROM KEEPER LEASE   (follow.py)  follows a file by descriptor: FROM is a byte offset from 1 ("+1"), or "-N" for its last N bytes
     first line:  file DEVICE INODE SIZE MTIME START PID\n   (START: the 0-based offset at which what follows begins; PID: whose descriptor 3 is the file), then
     raw bytes until process KEEPER (a poller) ends. KEEPER 0, or a tail that cannot watch one: until stdin ends, LEASE seconds at most.
@@ -140,6 +142,19 @@ for p in $new; do
 if IFS= read -r line 2>/dev/null <"/proc/$p/stat"; then printf "%s stat %s\n" "$seq" "$line"; fi
 done 2>/dev/null
 known=$now;;
+io)
+for p in $rest; do
+case $p in ""|*[!0-9]*) continue;; esac
+got=; asked=
+while read -r k v; do case $k in rchar:) asked=$v;; read_bytes:) got=$v;; esac; done 2>/dev/null <"/proc/$p/io"
+case $got$asked in ""|*[!0-9]*) ;; *) printf "%s io %s %s %s\n" "$seq" "$p" "${got:--}" "${asked:--}";; esac
+done 2>/dev/null;;
+machine)
+boot=; id=; host=
+read -r boot v 2>/dev/null </proc/sys/kernel/random/boot_id
+read -r id v 2>/dev/null </etc/machine-id
+read -r host v 2>/dev/null </proc/sys/kernel/hostname
+printf "%s machine %s %s %s\n" "$seq" "${boot:--}" "${id:--}" "${host:--}";;
 esac
 printf "%s done\n" "$seq"
 done

@@ -192,19 +192,24 @@ def polled(output: bytes) -> list[PollAnswer]:
 @linux
 def test_poll_answers_as_the_real_one() -> None:
     mine = str(os.getpid())
-    asked = f"1 ping\n2 family {mine} 999999 x\n3 all\n4 all\n"
+    asked = f"1 ping\n2 family {mine} 999999 x\n3 all\n4 all\n5 io {mine} 1 999999 x\n6 machine\n"
     there = polled(real("poll", stdin=asked.encode()).stdout)
     poll = Poll(world())
     lines = asked.replace(mine, str(LAUNCHER_PID)).encode().splitlines()
     here = polled(b"".join(poll.answer(line, OPENED) for line in lines))
     for answers, pid in ((there, int(mine)), (here, LAUNCHER_PID)):
-        ping, family, first, second = answers
+        ping, family, first, second, read, machine = answers
         assert (ping.seq, ping.rows, ping.pids) == (1, (), None)
         assert [stat.pid for stat in family.rows] == [pid]
         assert pid in (first.pids or ())
         assert {stat.pid for stat in first.rows} <= set(first.pids or ())
         assert pid in {stat.pid for stat in first.rows}
         assert pid not in {stat.pid for stat in second.rows}
+        assert {one.pid for one in read.io} <= {pid, 1}
+        assert next(one for one in read.io if one.pid == pid).asked > 0
+        assert machine.machine is not None
+        assert machine.machine.boot
+        assert machine.machine.host
 
 
 def test_poll_tells_of_a_process_that_came() -> None:

@@ -18,7 +18,17 @@ from eagletui.shell.follow import (
     parse_launch_offset,
     read_range,
 )
-from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_ping
+from eagletui.shell.poll import (
+    Machine,
+    PollAnswer,
+    PollDecoder,
+    ReadBytes,
+    ask_all,
+    ask_family,
+    ask_io,
+    ask_machine,
+    ask_ping,
+)
 from eagletui.shell.processes import ProcessTable, parse_processes, parse_stat
 
 
@@ -190,6 +200,15 @@ def test_answers_of_the_poller() -> None:
     assert (third.pids, [row.pid for row in third.rows]) == (None, [12])
 
 
+def test_what_processes_read_and_which_machine() -> None:
+    (read,) = PollDecoder().feed(b"4 io 12 4096 99\n4 io 13 - 99\n4 io 14 -1 5\n4 io 15 5\n4 done\n")
+    assert read.io == (ReadBytes(12, 4096, 99),)
+    (machine,) = PollDecoder().feed(b"5 machine 8f1f-2c 5b0c gpu-node\n5 done\n")
+    assert machine.machine == Machine("8f1f-2c", "5b0c", "gpu-node")
+    (torn,) = PollDecoder().feed(b"6 machine - \xff\n6 done\n")
+    assert torn.machine == Machine(None, "\ufffd", None)
+
+
 def test_answers_are_the_same_at_every_split() -> None:
     whole = PollDecoder().feed(POLLED)
     for cut in range(len(POLLED)):
@@ -208,6 +227,7 @@ def test_an_endless_line_is_dropped_with_its_rest() -> None:
 
 def test_requests_to_the_poller() -> None:
     assert (ask_ping(1), ask_family(2, [5, 6]), ask_all(3)) == (b"1 ping\n", b"2 family 5 6\n", b"3 all\n")
+    assert (ask_io(4, [7, 8]), ask_machine(5)) == (b"4 io 7 8\n", b"5 machine\n")
 
 
 HEAD = b"file 64768 99 1000 1700000000 250 4711\n"

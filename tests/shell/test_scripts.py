@@ -27,7 +27,17 @@ from eagletui.shell.follow import (
     parse_launch_offset,
     read_range,
 )
-from eagletui.shell.poll import PollAnswer, PollDecoder, ask_all, ask_family, ask_look, ask_ping, start_poll
+from eagletui.shell.poll import (
+    PollAnswer,
+    PollDecoder,
+    ask_all,
+    ask_family,
+    ask_io,
+    ask_look,
+    ask_machine,
+    ask_ping,
+    start_poll,
+)
 from eagletui.shell.processes import ask_processes, parse_processes
 from eagletui.shell.script import Command
 from eagletui.shell.scripts import DETAILS, FOLLOW, LAUNCH_OFFSET, LOOP_TOOL, MEASURE, READ_RANGE, RUN_TOOL, SCRIPTS
@@ -185,8 +195,16 @@ def test_polling(shell: str, tmp_path: Path, victim: subprocess.Popen[bytes]) ->
         assert victim.pid in {row.pid for row in everyone.rows}
         again = ask(ask_all(4))
         assert victim.pid not in {row.pid for row in again.rows}
-        hostile = ask(b"5 family $(touch executed) `touch executed` ; touch executed * ../..\n")
-        assert hostile == PollAnswer(5)
+        for verb in (b"family", b"io"):
+            hostile = ask(b"5 " + verb + b" $(touch executed) `touch executed` ; touch executed * ../..\n")
+            assert hostile == PollAnswer(5)
+        (read,) = ask(ask_io(6, [victim.pid, 2**22 + 1])).io
+        assert read.pid == victim.pid
+        assert read.asked > 10_000  # it read Python's own files to begin
+        machine = ask(ask_machine(7)).machine
+        assert machine is not None
+        assert machine.boot == Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        assert machine.host == os.uname().nodename
     assert process.returncode == 0
     assert not (tmp_path / "executed").exists()
 
