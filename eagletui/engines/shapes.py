@@ -210,6 +210,11 @@ _SWITCHES = re.compile(
 _VALUED = frozenset({"log-level", "log-config-file", "allow-media-domains"})
 
 
+def is_switch(name: str) -> bool:
+    """Whether a flag (without its hyphens) takes no value, by its name."""
+    return _SWITCHES.search(name) is not None and name not in _VALUED
+
+
 def _pairs(args: Sequence[str]) -> tuple[dict[str, str], list[str]]:
     """Flags with their values (a flag without one has ""), and the arguments that are no flag's value."""
     flags: dict[str, str] = {}
@@ -223,8 +228,7 @@ def _pairs(args: Sequence[str]) -> tuple[dict[str, str], list[str]]:
             continue
         name, equals, value = word.lstrip("-").partition("=")
         name = name.replace("_", "-")
-        switch = _SWITCHES.search(name) is not None and name not in _VALUED
-        if not equals and not switch and at < len(args) and not args[at].startswith("--"):
+        if not equals and not is_switch(name) and at < len(args) and not args[at].startswith("--"):
             value = args[at]
             at += 1
         flags[name] = value
