@@ -30,7 +30,7 @@ SGLANG = "python3 -m sglang.launch_server"
         (f"{SGLANG} --model-path /m --tool-call-parser x", f"{SGLANG} --model-path /m --grammar-backend none"),
         (
             f'{SGLANG} --model-path /m --model-loader-extra-config \'{{"a": 1, "b":2}}\'',
-            f'sglang serve --model-path /m --model_loader_extra_config \'{{"b":2,"a":1}}\'',
+            'sglang serve --model-path /m --model_loader_extra_config \'{"b":2,"a":1}\'',
         ),
         (
             "vllm serve /m -q fp8 --port 9",
