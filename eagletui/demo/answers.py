@@ -201,6 +201,24 @@ def kept_log(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa
     return refused(f"this login has no {kind if kind in RUNTIMES else 'journalctl'}", 127)
 
 
+def kernel_log(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
+    """This node's kernel lets everybody read its messages, and has killed nobody."""
+    return Answer(f"@uptime {now - world.boot:.2f}\n@ended dmesg 0\n".encode())
+
+
+def oom_count(world: World, args: Sequence[bytes], now: float) -> Answer:
+    """A control group of the server's own, in which nobody was killed."""
+    group = f"2/user.slice/user-{UID}.slice/session-7.scope"
+    whose = _text(_argument(args, 0))
+    if re.fullmatch(r"[12]/.*", whose, re.DOTALL):
+        there = whose == group
+    elif re.fullmatch(r"[0-9]+", whose):
+        there = any(proc.pid == int(whose) and world.is_ours(proc) for proc in world.processes(now))
+    else:
+        return refused("not a process", 2)
+    return Answer(f"cgroup {group.encode().hex()}\noom_kill 0\nlimit max\n".encode() if there else b"")
+
+
 ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {
     "processes": processes,
     "details": details,
@@ -210,6 +228,8 @@ ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {
     "kept-log": kept_log,
     "run-tool": run_tool,
     "http-get": http_get,
+    "kernel-log": kernel_log,
+    "oom-count": oom_count,
 }
 """Scripts that run to their end, by name. `poll`, `follow` and `loop-tool` go on: the server drives them."""
 

@@ -38,6 +38,11 @@ loop-tool LEASE ARGV...         a read-only program that prints for ever (`nvidi
 http-get HOST PORT PATH SECONDS (fetch.py)  one GET by curl or GNU wget on the node: no proxy, no rc file, no redirect followed
     stdout: the body, at most 4 MiB.  stderr:  TOOL STATUS SAID\n  (STATUS: the tool's exit status; SAID: curl's "CODE SECONDS", wget's messages)
     exit 0 whatever came; 2: an argument that is no address, path or number; 127: neither curl nor wget
+kernel-log             (kernel.py)  the kernel's own messages of kills, faults and GPUs: the last 200 of dmesg's, else of journalctl's
+    @uptime SECONDS\n, then lines "[SECONDS] TEXT" as the tool prints them, and what it complains of;  @ended TOOL STATUS\n after each tool that was tried
+    (127: it is not there)
+oom-count PID|VERSION/PATH   (kernel.py)  how often the kernel killed for memory in a process's control group, or in one that an earlier answer named
+    cgroup VERSION/PATH as hex\n  oom_kill N\n  limit BYTES|max\n.  Nothing where there is none; VERSION 1 or 2; 2: an argument that is none
 """
 
 from __future__ import annotations
@@ -329,6 +334,65 @@ exit 0
 """,
 )
 
+KERNEL_LOG = Script(
+    "kernel-log",
+    r"""
+timed=; timeout 1 true >/dev/null 2>&1 && timed='timeout 5'
+up=-; read -r up rest </proc/uptime 2>/dev/null
+printf '@uptime %s\n' "$up"
+{
+status=127
+command -v dmesg >/dev/null 2>&1 && { $timed dmesg; status=$?; }
+printf '\n@ended dmesg %s\n' "$status"
+if [ "$status" -ne 0 ]; then
+status=127
+command -v journalctl >/dev/null 2>&1 && { $timed journalctl --dmesg --boot --no-pager --output=short-monotonic --lines=20000; status=$?; }
+printf '\n@ended journalctl %s\n' "$status"
+fi
+} </dev/null 2>&1 | grep -aiE -e '^@ended |^(dmesg|journalctl|hint|no journal|failed)' \
+-e 'illed process|ill process [0-9]|nvrm: xid|segfault at|traps: ' | tail -n 200 | cut -b 1-1000
+exit 0
+""",
+)
+
+OOM_COUNT = Script(
+    "oom-count",
+    r"""
+one=; two=
+case ${1:-} in
+1/*) one=${1#1};;
+2/*) two=${1#2};;
+''|*[!0-9]*) printf '%s\n' 'not a process' >&2; exit 2;;
+*)
+while IFS= read -r line; do
+names=${line#*:}; names=${names%%:*}
+case ,$names, in
+,,) two=${line#*:*:};;
+*,memory,*) one=${line#*:*:};;
+esac
+done 2>/dev/null <"/proc/$1/cgroup";;
+esac
+count() {
+version=$1; root=$2; at=$3; name=$4; limit=$5
+while [ -n "$at" ]; do
+if [ -r "$root$at/$name" ]; then
+while read -r key value; do
+case $key in oom_kill)
+printf 'cgroup %s\noom_kill %s\n' "$(printf '%s' "$version$at" | od -An -v -tx1 | tr -d ' \n')" "$value"
+read -r most <"$root$at/$limit" && printf 'limit %s\n' "$most";;
+esac
+done 2>/dev/null <"$root$at/$name"
+exit 0
+fi
+case $at in /) at=;; *) at=${at%/*}; at=${at:-/};; esac
+done
+}
+count 2 /sys/fs/cgroup "$two" memory.events memory.max
+count 1 /sys/fs/cgroup/memory "$one" memory.oom_control memory.limit_in_bytes
+exit 0
+""",
+)
+
 SCRIPTS: dict[str, Script] = {
     s.name: s
     for s in (
@@ -343,6 +407,8 @@ SCRIPTS: dict[str, Script] = {
         RUN_TOOL,
         LOOP_TOOL,
         HTTP_GET,
+        KERNEL_LOG,
+        OOM_COUNT,
     )
 }
 """Every script by name; a simulated node answers by these names, and tests run each of them."""

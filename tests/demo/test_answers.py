@@ -22,6 +22,7 @@ from eagletui.servers.model import Inventory
 from eagletui.shell.details import Details, parse_details
 from eagletui.shell.fetch import Fetched, parse_fetch
 from eagletui.shell.follow import FileHead, parse_file_head, parse_launch_offset
+from eagletui.shell.kernel import parse_kernel_log, parse_oom_count
 from eagletui.shell.poll import PollAnswer, PollDecoder
 from eagletui.shell.processes import ProcessTable, parse_processes
 from eagletui.shell.script import MARK, Command, encode_argument, wire
@@ -296,6 +297,23 @@ def fetched(said: Answer) -> Fetched:
 
 
 @linux
+def test_the_witnesses_of_a_death_are_those_of_the_real_one() -> None:
+    there, here = (parse_kernel_log(say("kernel-log").stdout) for say in (real, ask))
+    assert (there.uptime_s or 0) > 0
+    assert (here.uptime_s or 0) > 0
+    assert here.readable
+    assert not here.events
+    mine, its = real("oom-count", str(os.getpid())), ask("oom-count", str(LAUNCHER_PID))
+    assert (mine.status, its.status) == (0, 0)
+    found = parse_oom_count(its.stdout)
+    assert found is not None
+    assert found == parse_oom_count(ask("oom-count", found.group).stdout)
+    assert found.kills == 0
+    assert not ask("oom-count", "2/gone").stdout
+    assert not mine.stdout or parse_oom_count(mine.stdout) is not None
+
+
+@linux
 @pytest.mark.parametrize(
     ("name", "args"),
     [
@@ -313,6 +331,8 @@ def fetched(said: Answer) -> Fetched:
         ("http-get", ["127.0.0.1", "80", "/a b", "5"]),
         ("http-get", ["127.0.0.1", "80", "/", "05"]),
         ("http-get", []),
+        ("oom-count", []),
+        ("oom-count", ["x"]),
     ],
 )
 def test_what_cannot_be_is_refused_as_the_real_one_does(name: str, args: list[str]) -> None:
