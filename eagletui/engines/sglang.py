@@ -36,13 +36,6 @@ MILESTONES: tuple[tuple[str, Mark], ...] = (
     (r"Engine startup timings \(s\): ", Mark("timings")),
     (r"SIGTERM received|Gracefully exiting", Mark("stopping")),
     (r"kill_process_tree called", Mark("gone")),
-    (r"(?:[\w-]+ ){1,4}hit an exception", Mark("fatal", needs="hit an exception")),
-    (r"(?:[\w-]+ )?[Ww]atchdog timeout \((?!.*soft=True)", Mark("fatal", needs="atchdog timeout (")),
-    (r"Initialization failed\. warmup error", Mark("fatal")),
-    (r"Not enough memory\. Please try|RuntimeError: Not enough memory", Mark("fatal")),
-    (r"Received sigquit from a child|SIGQUIT received", Mark("echo")),
-    (r"Subprocess \S+ \(pid=[0-9]+\) crashed|Child process unexpectedly failed", Mark("echo")),
-    (r"Rank [0-9]+ scheduler (?:is dead|died)|Initialization failed\. Please see", Mark("echo")),
     *COMMON,
 )  # fmt: skip
 

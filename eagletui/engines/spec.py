@@ -14,16 +14,14 @@ from eagletui.engines.batch import BatchSample
 
 Act = Literal[
     "launch", "args", "begin", "end", "within", "ready", "timings",
-    "fatal", "echo", "traceback", "stopping", "stopped", "gone",
+    "stopping", "stopped", "gone",
 ]  # fmt: skip
 """What a milestone tells.
 
 launch: a new process speaks · args: the same, with its arguments · begin, end: of a phase, by the rank that prints it
 · within: only seen in that phase ·
-ready: it serves · timings: the engine's own list of durations · fatal: a line that names a cause · echo: a line that
-only says that something died ·
-traceback: one begins · stopping: a wanted stop began · stopped: it ended in order · gone: it kills its processes (an
-end, wanted or not).
+ready: it serves · timings: the engine's own list of durations · stopping: a wanted stop began · stopped: it ended in
+order · gone: it kills its processes (an end, wanted or not). What a line says of a failure stands in `rules/*.toml`.
 """
 
 
@@ -174,26 +172,10 @@ def load_engine(name: str) -> Engine:
 
 
 COMMON: tuple[tuple[str, Mark], ...] = (
-    (r"Traceback \(most recent call last\)", Mark("traceback", sure=False)),
-    (
-        r"\[Errno 98\]|error while attempting to bind|[Aa]ddress already in use",
-        Mark("fatal", sure=False, needs="ddress already in use"),
-    ),
-    (r"Fatal Python error: |terminate called after throwing", Mark("fatal", sure=False)),
-    (r"Segmentation fault(?: \(core dumped\))?\s*\Z|Aborted(?: \(core dumped\))?\s*\Z", Mark("echo", sure=False)),
-    (r"Bus error(?: \(core dumped\))?\s*\Z|Killed\s*\Z", Mark("echo", sure=False)),
-    (
-        r"\S{1,200}: line [0-9]+: +[0-9]+ (?:Killed|Aborted|Segmentation fault|Bus error)",
-        Mark("echo", sure=False, needs=": line "),
-    ),
-    (
-        r"(?:[\w.-]+ ){0,2}[\w.-]+: error: (?:unrecognized arguments|argument |the following|ambiguous option|invalid)",
-        Mark("fatal", sure=False, needs=": error: "),
-    ),
     (r"Shutting down\s*\Z", Mark("stopping", sure=False)),
     (r"Application shutdown complete|Finished server process", Mark("stopped", sure=False)),
 )
-"""Lines that no engine owns: Python, the shell, uvicorn."""
+"""Lines that no engine owns: uvicorn's."""
 
 ELAPSED = re.compile(
     r"(?:elapsed[=:]|Time elapsed:|completed in|capture in|took|takes|finished in) ?"

@@ -35,12 +35,6 @@ MILESTONES: tuple[tuple[str, Mark], ...] = (
     (r"Starting vLLM (?:API )?server|Available routes are", Mark("begin", "warmup")),
     (r"Started server process|Waiting for application startup|Uvicorn running on", Mark("begin", "warmup", sure=False)),
     (r"Application startup complete", Mark("ready", sure=False)),
-    (r"Engine ?[Cc]ore (?:hit an exception|encountered a fatal error|encountered an issue)", Mark("echo")),
-    (r"EngineCore failed to start|Engine core initialization failed", Mark("echo")),
-    (r"RuntimeError: Engine core initialization failed", Mark("echo")),
-    (r"WorkerProc (?:initialization failed|hit an exception|failed to start)|Exception: WorkerProc init", Mark("echo")),
-    (r"AsyncLLM output_handler failed|Engine process failed to start", Mark("echo")),
-    (r".{0,80}EngineDeadError", Mark("echo", needs="EngineDeadError")),
     *COMMON,
 )  # fmt: skip
 

@@ -7,20 +7,25 @@ nothing raises.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from eagletui.engines.bars import Bar, read_bar
 from eagletui.engines.batch import BatchSample
+from eagletui.engines.rulebook import RuleBook, rule_book
 from eagletui.engines.spec import ENGINES, Engine, Mark, detail_in, elapsed_in, load_engine
+from eagletui.logs.advice import Before
+from eagletui.logs.causes import ECHO, GENERIC, Clue
 from eagletui.logs.decoder import LineDecoder, RawLine
 from eagletui.logs.events import BatchSeen, Event, LaunchBegan, PhaseBegan, ProbeLine, ProgressSeen
-from eagletui.logs.faults import Tracebacks
+from eagletui.logs.faults import HEAD, Raised, Tracebacks
 from eagletui.logs.launch import LOADING, Launch
 from eagletui.logs.records import Record, is_later, read_record
 from eagletui.logs.stage import Moment
 from eagletui.logs.state import LogState, PhaseName, Progress
 from eagletui.logs.totals import Totals
+from eagletui.logs.witness import Witness, quote, suspect
 
 MAX_SOURCES = 64
 """Servers told apart in one file by their outer prefix; lines of further ones mean nothing."""
@@ -31,11 +36,20 @@ PARTIAL_LIMIT = 4_096
 PARTIAL_READ = 8_192
 """Characters of an unfinished line that are looked at, more than are shown: it is read anew with each chunk, and one of megabytes
 would cost milliseconds each time."""
-MAX_ERROR = 2_000
-"""Characters of a quoted line."""
+KEPT_LAUNCHES = 1_000
+"""Launches of one server that are remembered from one file, the oldest forgotten first."""
+KNOWN_BEFORE = 8
+"""Earlier launches of a log that advice takes into account."""
+EARLY_CLUES = 64
+"""Clues kept from before a server's first launch was recognised."""
+SLOW_SHARD_S = 20.0
+"""A shard is some 5 GB: slower than this is a disk or a network far below what such a node has."""
+SLOW_AFTER = 2
+"""Shards after which a pace can be told."""
 
-_TRACEBACK = "Traceback (most recent call last):"
-_ANYBODYS = ("fatal", "echo", "traceback", "stopping", "stopped")
+_ANYBODYS = ("stopping", "stopped")
+_BEGINS = re.compile(r"usage: |\S+: error: ")
+_ENGINE_PATH = re.compile(r"/(sglang|vllm)/")
 _PROMPT = re.compile(r"(?:\[y/N\]|\(y/n\)|[Pp]assphrase[^:\n]{0,200}:|[Pp]assword[^:\n]{0,100}:)\s*\Z")
 _PROBE = re.compile(
     r"(?P<client>127\.0\.0\.1|::1|\[::1\]|localhost):[0-9]+ - "
@@ -80,6 +94,8 @@ class _Server:
         self.engine = engine
         self.launch: Launch | None = None
         self.launches = 0
+        self.past: deque[Launch] = deque(maxlen=KEPT_LAUNCHES)
+        self.early: deque[Clue] = deque(maxlen=EARLY_CLUES)
         self.totals = Totals()
         self.bars: dict[str, Bar] = {}
 
@@ -101,8 +117,16 @@ class Reader:
     `watch` is called with every line read, in order, for showing it.
     """
 
-    def __init__(self, engine: str | None = None, watch: Callable[[Line], None] | None = None) -> None:
-        """`engine`: its name where it is known, else the log tells. Raises KeyError for a name that is not known."""
+    def __init__(
+        self,
+        engine: str | None = None,
+        watch: Callable[[Line], None] | None = None,
+        *,
+        rules: RuleBook | None = None,
+    ) -> None:
+        """`engine`: its name where it is known, else the log tells. Raises KeyError for a name that is not known. `rules`:
+        of failures; those in force when not given.
+        """
         self._hint = load_engine(engine) if engine is not None else None
         self._known = [load_engine(name) for name in ENGINES] if engine is None else []
         self._decoder = LineDecoder()
@@ -110,6 +134,9 @@ class Reader:
         self._servers: dict[str, _Server] = {}
         self._latest: _Server | None = None
         self._tracebacks = Tracebacks()
+        self._rules = rules
+        self._asked: Witness | None = None
+        self._channel = 0
         self._watch = watch
         self._newest: Moment | None = None
         self.lines = 0
@@ -122,6 +149,7 @@ class Reader:
         they are of; lines of several are merged as they arrive, and never mixed within a line."""
         self.bytes += len(chunk)
         self._decoder = self._decoders.get(channel) or self._decoders.setdefault(channel, LineDecoder())
+        self._channel = channel
         events: list[Event] = []
         for line in self._decoder.decode(chunk):
             self._read(line, now, events)
@@ -132,6 +160,7 @@ class Reader:
     def flush(self, now: float, channel: int = 0) -> list[Event]:
         """The stream of a channel ended: its unfinished last line counts as a line."""
         events: list[Event] = []
+        self._channel = channel
         for line in self._decoders[channel].flush() if channel in self._decoders else ():
             self._read(line, now, events)
         self._settle(now)
@@ -152,6 +181,20 @@ class Reader:
     def servers(self) -> dict[str, LogState]:
         """The current launch of every server in the file, by its outer prefix."""
         return {source: server.launch.state for source, server in self._servers.items() if server.launch is not None}
+
+    @property
+    def launches(self) -> dict[str, tuple[Launch, ...]]:
+        """Every launch of every server in the file that is one, oldest first, by its outer prefix."""
+        return {
+            source: (*server.past, server.launch)
+            for source, server in self._servers.items()
+            if server.launch is not None
+        }
+
+    @property
+    def latest(self) -> Launch | None:
+        """The current launch of the server that spoke last."""
+        return self._latest.launch if self._latest is not None else None
 
     @property
     def newest_stamp(self) -> float | None:
@@ -200,7 +243,7 @@ class Reader:
         if bar is not None:
             server = self._server_of(record)
             if server is not None:
-                self._bar(server, bar, record, events)
+                self._bar(server, bar, record, Moment(record.stamp, now), events)
         elif (_PROMPT.search(text) if len(text) < 1_000 else None) is not None:
             server = self._server_of(record)
             if server is not None:
@@ -245,21 +288,22 @@ class Reader:
         if sample is not None:
             self._sample(server, sample, record, when, events)
             return Line(record)
-        error = self._traceback(server, record, when, events)
         mark = self._mark(server, text)
+        if mark is not None and mark.act in ("launch", "args"):
+            self._apply(server, mark, record, when, events)
+            return Line(record)
+        error = self._fault(server, record, when, events)
         if mark is not None:
             self._apply(server, mark, record, when, events)
-            return Line(record, error=error or mark.act in ("fatal", "echo", "traceback"))
-        if error:
-            return Line(record, error=True)
-        probe = probe_in(text)
+        probe = probe_in(text) if mark is None else None
+        bar = read_bar(text) if mark is None and probe is None else None
+        if server.launch is not None and not server.launch.served:
+            server.launch.heard(record.stamp, bar.elapsed_s if bar is not None else None)
         if probe is not None:
             events.append(probe)
-            return Line(record, probe=probe)
-        bar = read_bar(text)
         if bar is not None:
-            self._bar(server, bar, record, events)
-        return Line(record, bar=bar)
+            self._bar(server, bar, record, when, events)
+        return Line(record, bar, probe, error)
 
     # ---- engines -----------------------------------------------------------------------------------------------------
 
@@ -292,9 +336,19 @@ class Reader:
         """The server's launch; a new one when there is none, or when `seen` says that a process begins."""
         if server.launch is None or seen:
             server.launches += 1
-            server.launch = Launch(engine, server.source, when, server.launches, seen=seen)
+            earlier = (*server.past, server.launch) if server.launch is not None else ()
+            if server.launch is not None:
+                server.past.append(server.launch)
+            before = tuple(
+                Before(one.diagnosis.code if one.diagnosis is not None else None, one.args, one.served)
+                for one in earlier[-KNOWN_BEFORE:]
+            )
+            server.launch = Launch(engine, server.source, when, server.launches, seen=seen, before=before)
             server.totals = Totals()
             server.bars.clear()
+            for clue in server.early:
+                server.launch.clue(clue)
+            server.early.clear()
             if seen:
                 self._tracebacks.clear()
                 self._newest = when if when.stamp is not None else None
@@ -307,10 +361,11 @@ class Reader:
             return
         launch = server.launch
         if launch is None:
-            if act in ("gone", "traceback") or not (mark.sure or act in ("fatal", "echo", "stopping", "stopped")):
+            if act == "gone" or not (mark.sure or act in _ANYBODYS):
                 return
             launch = self._launched(server, self._engine_or_any(server), when, seen=False)
         launch.engine = self._engine_or_any(server)
+        launch.move(when)
         detail = detail_in(server.engine, record.text) if mark.phase and server.engine is not None else None
         if act == "end" and detail is not None:
             launch.describe(cast("PhaseName", detail[0]), record.rank, detail[1])
@@ -337,27 +392,90 @@ class Reader:
 
     # ---- faults, figures, bars ---------------------------------------------------------------------------------------
 
-    def _traceback(self, server: _Server, record: Record, when: Moment, events: list[Event]) -> bool:
-        """Follow exceptions; whether this line is the head or the last line of one."""
+    @property
+    def _witness(self) -> Witness:
+        # Compiling the tables takes a moment that nobody has before a first line is there.
+        if self._asked is None:
+            self._asked = Witness(self._rules if self._rules is not None else rule_book())
+        return self._asked
+
+    def _fault(self, server: _Server, record: Record, when: Moment, events: list[Event]) -> bool:
+        """What a line says of a failure; whether it is to be shown as an error."""
         text = record.text
         writer = record.source + record.process
-        if text.endswith(_TRACEBACK):
+        if text.endswith(HEAD):
             self._tracebacks.begin(writer, record.rank, fatal="hit an exception" in text)
+            self._ruled(server, record, when, events, None)
             return True
+        raised: Raised | None = None
         if record.time and not record.origin:
-            return False  # a record of its own: SGLang prints the lines of a traceback bare
-        raised = self._tracebacks.follow(writer, text)
-        if raised is None:
+            self._tracebacks.record_began(writer)  # SGLang prints the lines of a traceback bare
+        elif self._tracebacks.open:
+            ended = self._tracebacks.follow(writer, text, record.number)
+            if ended is not None:
+                self._exception(server, ended, record, when, events)
+                return True
+            raised = self._tracebacks.after(writer)
+            frame = self._tracebacks.newest_first(text, record.number)
+            if frame is not None and server.launch is not None:
+                shown = record._replace(text=frame.text)
+                server.launch.clue(Clue("", ECHO, "", quote(shown, self._channel), when, incident=self._tracebacks.dump))
+            if server.engine is None and text.startswith("  File "):
+                found = _ENGINE_PATH.search(text)
+                server.engine = load_engine(found[1]) if found is not None else None
+        elif "Current thread 0x" in text:
+            self._tracebacks.newest_first(text, record.number)
+        return self._ruled(server, record, when, events, raised)
+
+    def _ruled(self, server: _Server, record: Record, when: Moment, events: list[Event], raised: Raised | None) -> bool:
+        """Apply the rule that a line fits. `raised`: the exception that it still belongs to the message of."""
+        launch = server.launch
+        phase = launch.current if launch is not None else "launch"
+        finding = self._witness.find(record, exception=raised is not None, phase=phase)
+        if finding is None:
             return False
+        rule = finding.rule
+        if rule.role == "suspect":
+            if launch is not None:
+                launch.suspect(suspect(finding, record, self._channel))
+            return False
+        if rule.role == "warning":
+            if launch is not None and (launch.served or rule.code != "request-error"):
+                launch.warn(rule.code, quote(record, self._channel, finding.start), when)
+            return False
+        dying = launch is not None and launch.crashed
+        clue = self._witness.clue(finding, record, self._channel, when, raised=raised, dying=dying)
+        if rule.code == "hidden-error":
+            if launch is not None:
+                launch.hide(clue)
+            return True
+        if rule.code == "bad-flag" and launch is not None and launch.args:
+            launch = self._launched(server, self._engine_or_any(server), when, seen=True)  # arguments are refused first of all
+        self._note(server, clue, when, events)
+        return clue.fatal or rule.role == "cause"
+
+    def _exception(
+        self, server: _Server, raised: Raised, record: Record, when: Moment, events: list[Event]
+    ) -> None:
+        launch = server.launch
+        serving = launch is not None and launch.served
+        clue = self._witness.exception(
+            raised, record, self._channel, when, serving=serving, dying=launch is not None and launch.crashed,
+            phase=launch.current if launch is not None else "launch",
+        )  # fmt: skip
+        if launch is not None and serving and not raised.fatal and clue.strength == GENERIC:
+            launch.warn("request-error", clue.quote, when)
+        self._note(server, clue, when, events)
+
+    def _note(self, server: _Server, clue: Clue, when: Moment, events: list[Event]) -> None:
+        """Give a clue to the launch that it is of."""
         launch = server.launch
         if launch is None:
-            if not raised.fatal:
-                return True
+            if not clue.fatal:
+                server.early.append(clue)
+                return
             launch = self._launched(server, self._engine_or_any(server), when, seen=False)
-        events += launch.fail(
-            raised.text[:MAX_ERROR], raised.rank, when, fatal=raised.fatal, primary=True, replaces=raised.chained
-        )
-        return True
+        events += launch.clue(clue)
 
     def _sample(self, server: _Server, sample: BatchSample, record: Record, when: Moment, events: list[Event]) -> None:
         if not sample.dp_rank and record.ranks:
@@ -370,8 +488,12 @@ class Reader:
             # A log that begins in mid-life: only a server that serves decodes.
             launch = server.launch or self._launched(server, self._engine_or_any(server), when, seen=False)
             events += launch.ready(when)
+        if server.launch is not None:
+            server.launch.figures.add(sample, total)
+            if (sample.gen_tok_s or 0) > 0 or (sample.input_tok_s or 0) > 0 or (sample.new_tokens or 0) > 1:
+                server.launch.tokens_seen(when)
 
-    def _bar(self, server: _Server, bar: Bar, record: Record, events: list[Event]) -> None:
+    def _bar(self, server: _Server, bar: Bar, record: Record, when: Moment, events: list[Event]) -> None:
         launch = server.launch
         if launch is None or launch.served or launch.crashed or bar.total is None or bar.total <= 0:
             return
@@ -391,17 +513,28 @@ class Reader:
                     return
             elif kind.phase != current:
                 return
-        self._progress(server, bar, unit, record, events)
+        self._progress(server, bar, unit, record, when, events)
 
-    def _progress(self, server: _Server, bar: Bar, unit: str, record: Record, events: list[Event]) -> None:
+    def _progress(
+        self, server: _Server, bar: Bar, unit: str, record: Record, when: Moment, events: list[Event]
+    ) -> None:
         if any(one.total != bar.total or one.label not in (bar.label, "") for one in server.bars.values()):
             server.bars.clear()
         server.bars[record.source + record.process] = bar
         slowest = min(server.bars.values(), key=lambda one: one.done)
         progress = _progress_of(slowest, unit, record.rank)
         if server.launch is not None and progress != server.launch.progress:
-            server.launch.move_bar(progress)
+            server.launch.move_bar(progress, slowest.elapsed_s, when)
             events.append(ProgressSeen(progress, server.source))
+            if unit == "shards" and _is_slow(slowest):
+                server.launch.warn("slow-load", quote(record, self._channel), when)
+
+
+def _is_slow(bar: Bar) -> bool:
+    """Whether shards come slower than any disk in order gives them. Several readers at once finish in a bunch: no pace."""
+    if bar.label.startswith("Multi-thread") or bar.done < SLOW_AFTER or not bar.total or bar.done >= bar.total:
+        return False
+    return bar.elapsed_s is not None and bar.elapsed_s / bar.done >= SLOW_SHARD_S
 
 
 def _progress_of(bar: Bar, unit: str, rank: str) -> Progress:
@@ -429,9 +562,6 @@ def _tell(launch: Launch, mark: Mark, record: Record, when: Moment) -> list[Even
         events = launch.ready(when)
     elif act == "timings":
         launch.told(text)
-    elif act in ("fatal", "echo"):
-        primary = act == "fatal" and not text.endswith(_TRACEBACK)
-        events = launch.fail(text[:MAX_ERROR], rank, when, fatal=True, primary=primary)
     elif act in ("stopping", "stopped") or (act == "gone" and launch.stopping):
         events = launch.stop(done=act != "stopping")
     return events

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from eagletui.logs.records import elapsed
-from eagletui.logs.state import Phase, PhaseName
+from eagletui.logs.state import Gap, Phase, PhaseName
 
 
 class Moment(NamedTuple):
@@ -22,6 +23,9 @@ class Moment(NamedTuple):
         return later.at - self.at if later.at > self.at else None
 
 
+MAX_GAPS = 16
+
+
 class Stage:
     """What is known of a stage. It may be left and entered again; times add up."""
 
@@ -31,11 +35,14 @@ class Stage:
         "_open",
         "_past",
         "began_at",
+        "_opened",
         "detail",
+        "gaps",
         "implied",
         "ranks",
         "running",
         "started",
+        "spans",
         "sums",
         "told",
     )
@@ -44,6 +51,9 @@ class Stage:
         self.ranks: set[str] = set()
         self.sums: dict[str, float] = {}
         """Durations that each rank told, added up over several parts (five graph captures)."""
+        self.spans: dict[str, float] = {}
+        """The time between each rank's own lines, where it told no duration."""
+        self.gaps: list[Gap] = []
         self.told: float | None = None
         self.implied = False
         """Nothing spoke of it yet: it follows from the end of the one before."""
@@ -53,6 +63,7 @@ class Stage:
         self._began: Moment | None = None
         self._ended: Moment | None = None
         self._open: set[str] = set()
+        self._opened: dict[str, Moment] = {}
         self._past: float | None = None
 
     def start(self, when: Moment) -> None:
@@ -61,9 +72,17 @@ class Stage:
         self._began, self._ended = when, None
         self.began_at = when.at
 
-    def open(self, rank: str) -> None:
+    def open(self, rank: str, when: Moment | None = None) -> None:
         """A rank begins a part of it."""
         self._open.add(rank)
+        if when is not None:
+            self._opened[rank] = when
+
+    def gap(self, seconds: float, stamp: float | None) -> None:
+        """A silence of so many seconds, that a line with this stamp ended."""
+        since = elapsed(self._began.stamp, stamp) if self._began is not None else None
+        if len(self.gaps) < MAX_GAPS:
+            self.gaps.append(Gap(max(0.0, (since or seconds) - seconds), seconds))
 
     def end(self, rank: str, when: Moment, seconds: float | None) -> None:
         """A rank ends a part of it."""
@@ -71,7 +90,12 @@ class Stage:
         if seconds is not None:
             before = self.sums.get(rank, 0.0)
             self.sums[rank] = before + seconds if rank in self._open or not before else max(before, seconds)
+        elif rank in self._opened:
+            spent = self._opened[rank].until(when)
+            if spent is not None:
+                self.spans[rank] = self.spans.get(rank, 0.0) + spent
         self._open.discard(rank)
+        self._opened.pop(rank, None)
         if self.running:
             self._ended = when
 
@@ -100,8 +124,20 @@ class Stage:
             return max(self.sums.values())
         return self._past if self.told is None else self.told
 
-    def phase(self, name: PhaseName) -> Phase:
-        """It as a frozen value."""
+    @property
+    def by_rank(self) -> tuple[tuple[str, float], ...]:
+        """Each rank's own duration, where more than one told it."""
+        told = {rank: seconds for rank, seconds in (self.sums or self.spans).items() if rank}
+        return tuple(sorted(told.items(), key=lambda one: _order(one[0]))) if len(told) > 1 else ()
+
+    def phase(self, name: PhaseName, quiet_since: float | None = None) -> Phase:
+        """It as a frozen value. `quiet_since`: when something last moved in it."""
+        gaps = tuple(self.gaps)
         if self.running:
-            return Phase(name, "running", None, self.began_at, self.detail)
-        return Phase(name, "done", self.seconds, None, self.detail)
+            return Phase(name, "running", None, self.began_at, self.detail, self.by_rank, gaps, quiet_since)
+        return Phase(name, "done", self.seconds, None, self.detail, self.by_rank, gaps)
+
+
+def _order(rank: str) -> tuple[int, ...]:
+    """Ranks by their numbers: TP10 comes after TP9."""
+    return tuple(int(number) for number in re.findall(r"[0-9]+", rank))
