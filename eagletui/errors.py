@@ -3,6 +3,7 @@
 EagletuiError               exit 2 unless said otherwise
 ├── UsageError              arguments that do not fit together
 ├── ConfigError             a configuration file, with file and line
+├── HistoryError            the file of earlier launches cannot be used (never ends anything: history is off)
 └── NodeError               exit 20: no link
     ├── UnknownHostError    the name does not resolve
     ├── ConnectError        refused, no route, timed out, jump host failed
@@ -30,6 +31,14 @@ class UsageError(EagletuiError):
 
 class ConfigError(EagletuiError):
     """A configuration file that cannot be used."""
+
+
+class HistoryError(EagletuiError):
+    """The file of earlier launches cannot be read or written. `passing`: somebody else holds it; it may be tried again."""
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(message)
+        self.passing = passing
 
 
 class NodeError(EagletuiError):

@@ -1,1 +1,2 @@
-"""Launches, phases and runs kept in SQLite. Their room; it is empty until the issue on history."""
+"""Launches kept in SQLite, and what they say of the next one. The store does its work where it is called: callers with
+an event loop call it in a thread."""

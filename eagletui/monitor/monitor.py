@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 
 from eagletui.errors import ChannelError, CommandTimeout, EagletuiError, LinkLostError, NodeError
+from eagletui.history.store import History
 from eagletui.logs.state import LogState
 from eagletui.logs.store import LineStore
 from eagletui.monitor.drive import find_servers
@@ -19,6 +20,7 @@ from eagletui.monitor.newcomers import Newcomers
 from eagletui.monitor.plainest import plainest
 from eagletui.monitor.poller import Poller, open_poller
 from eagletui.monitor.publish import Publisher
+from eagletui.monitor.recorder import Recorder
 from eagletui.monitor.server_watch import ServerWatch, absent
 from eagletui.monitor.sessions import Sessions
 from eagletui.monitor.sleep import Clocks, Missed, Sleeps, missed, read_clocks
@@ -54,7 +56,8 @@ OTHERS_EVERY_S = 30.0
 
 
 class NodeMonitor:
-    """Watches a node until cancelled. `port` and `log_path` are the user's choice of server and log.
+    """Watches a node until cancelled. `port` and `log_path` are the user's choice of server and log. `history`: where launches
+    are kept; None keeps none, and estimates nothing.
 
     `on_failure` is called once, with the sentence, when the *first* connection fails: there is nothing to show then.
     """
@@ -66,6 +69,7 @@ class NodeMonitor:
         port: int | None = None,
         log_path: str | None = None,
         on_failure: Callable[[EagletuiError], None] | None = None,
+        history: History | None = None,
     ) -> None:
         self.revision = 0
         self._publisher = Publisher(self._changed)
@@ -87,6 +91,7 @@ class NodeMonitor:
         self._gpus = GpuWatch(self._node, self._mark)
         self._empty_store = LineStore()
         self._notes: dict[str, str] = {}
+        self._recorder = Recorder(history, node.name, note=self._note, on_change=self._mark)
         self._reselect = asyncio.Event()
         self._look = asyncio.Event()
         self._found = asyncio.Event()
@@ -138,6 +143,7 @@ class NodeMonitor:
             undecided=self._judged and not self._chosen and self._port is None and len(self._inventory.servers) > 1,
             family_at=watch.family_at if watch else None,
             fresh_since=self._fresh_since,
+            estimate=self._recorder.estimate(watch, verdict.state, now),
         )
         return aged(found, self._sleeps.aged) if self._sleeps else found
 
@@ -168,6 +174,7 @@ class NodeMonitor:
     async def aclose(self) -> None:
         """Close the link. The server goes on."""
         self._publisher.listener = None
+        await self._recorder.aclose()
         await self._node.aclose()
 
     # The tasks of one connection
@@ -321,6 +328,7 @@ class NodeMonitor:
                 look = look or (family.renamed and now - looked >= LOOK_STARTING_S)
             elif young:
                 look = newcomers.renamed((await poller.family(young)).rows) or look
+            await self._recorder.tick(poller, watch, self._family.pids)
             if watch is not None and now - looked_at_log >= LOOK_AT_LOG_S:
                 looked_at_log = now
                 await watch.log.look(poller.look)

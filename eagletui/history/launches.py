@@ -1,0 +1,133 @@
+"""What is kept of a launch, as values. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Literal
+
+from eagletui.engines.alike import what_counts
+from eagletui.engines.shapes import launch_of
+from eagletui.logs.state import PhaseName
+from eagletui.servers.model import Server
+from eagletui.shell.masking import mask_argv, mask_text, shown
+from eagletui.shell.poll import Machine
+
+Outcome = Literal["ready", "crashed", "stopped", "unknown"]
+"""How the start ended. A server that crashes after it was ready keeps "ready"; how it ended is told beside it."""
+Ended = Literal["crashed", "stopped"]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchKind:
+    """What has to be the same for two launches to be compared.
+
+    `fingerprint` stands for the engine and all that counts of its arguments; `model` and `tp` are for the second look,
+    when no launch has the same fingerprint. `flags` are what counts, for a person: masked.
+    """
+
+    engine: str
+    model: str | None
+    tp: int | None
+    fingerprint: str
+    flags: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """One launch, whoever sees it: the machine, its boot, and the launcher's pid and start (clock ticks since the boot).
+
+    `machine` tells machines apart that share a home, a name or a boot image: see `machine_name`.
+    """
+
+    machine: str
+    boot: str | None
+    pid: int
+    ticks: int
+
+    @property
+    def key(self) -> str:
+        """It in one word."""
+        return f"{self.machine} {self.boot or '-'} {self.pid} {self.ticks}"
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseTime:
+    """How long a phase took in seconds, None when unknown; `ranks` as in logs.state.Phase."""
+
+    name: PhaseName
+    seconds: float | None
+    ranks: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchRecord:
+    """One launch as it is kept. `command` is masked.
+
+    `started` is the launcher's start in UTC. `ready_s`: seconds from the begin of its log to ready; `lead_s`: from the
+    launcher's start to the begin of its log. `read` and `size`: bytes that came from a disk while the weights were
+    loaded, and of how many; `cold` what that means (None: it could not be seen). `ended`: what became of a server that
+    had been ready. `origin`: who saw or made it.
+    """
+
+    identity: Identity
+    node: str
+    kind: LaunchKind
+    command: tuple[str, ...]
+    started: datetime
+    outcome: Outcome
+    phases: tuple[PhaseTime, ...] = ()
+    ready_s: float | None = None
+    lead_s: float | None = None
+    diagnosis: str | None = None
+    ended: Ended | None = None
+    read: int | None = None
+    size: int | None = None
+    cold: bool | None = None
+    origin: str = "watched"
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierLaunch:
+    """What an estimate takes from a launch that became ready. `phases` in the order in which they came."""
+
+    ready_s: float
+    phases: Mapping[PhaseName, float] = field(default_factory=dict)
+    lead_s: float | None = None
+    size: int | None = None
+    cold: bool | None = None
+
+
+def machine_name(machine: Machine, node: str) -> str:
+    """A name that no other machine has: its own id and its host name (images are cloned with their id, and a container may
+    have none). Where it tells neither, the node's name as the user has it."""
+    if machine.id is None and machine.host is None:
+        return f"node {node}"
+    return f"{machine.id or '-'} {machine.host or '-'}"
+
+
+def kind_of(server: Server) -> LaunchKind:
+    """The kind of a server's launch, by its command line."""
+    launch = launch_of(server.command)
+    if launch is not None:
+        counted = what_counts(launch)
+    else:
+        known = (("model", server.model or ""), ("tp", str(server.tp or "")))
+        counted = tuple((name, value) for name, value in known if value)
+    text = json.dumps([server.engine, counted])
+    flags = tuple((shown(mask_text(name)), shown(_masked(name, value))) for name, value in counted)
+    model = None if server.model is None else shown(server.model)
+    return LaunchKind(server.engine, model, server.tp, hashlib.sha256(text.encode()).hexdigest()[:32], flags)
+
+
+def _masked(name: str, value: str) -> str:
+    """A value as it is masked behind its flag."""
+    return mask_argv((f"--{name}", value))[1]
+
+
+def command_of(server: Server) -> tuple[str, ...]:
+    """Its command line, fit to be kept."""
+    return tuple(shown(word) for word in mask_argv(server.command))
