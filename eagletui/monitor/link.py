@@ -24,6 +24,9 @@ GOOD_S = 30.0
 """A link that lived so long was good: the pauses begin anew. One that dies sooner is flapping."""
 SURE_S = 4.0
 """How long a link is given to prove that it lives, after a sleep or when something on it failed: a good one answers in a second."""
+LOGIN_HINT = "; the login needs you: press c to log in again"
+LOOK_HINT = "; it is not tried again by itself: press c to try"
+"""What the screen's keys are good for. Who has no screen tells the rest."""
 _INCURABLE = (HostKeyError, AuthError, UsageError, ConfigError)
 
 
@@ -47,6 +50,11 @@ class Backoff:
         pause = BACKOFF_S[min(self._attempt, len(BACKOFF_S) - 1)]
         self._attempt += 1
         return pause * (1 - JITTER + 2 * JITTER * luck)
+
+
+def without_hint(error: str) -> str:
+    """The sentence of a lost link without what to press."""
+    return error.removesuffix(LOGIN_HINT).removesuffix(LOOK_HINT)
 
 
 def needed(error: EagletuiError, *, asked_person: bool) -> LinkNeeds | None:
@@ -184,9 +192,9 @@ class LinkWatch:
         needs = needed(error, asked_person=self._asked_person)
         said = str(error).rstrip(".")
         if needs == "login":
-            said += "; the login needs you: press c to log in again"
+            said += LOGIN_HINT
         elif needs == "look":
-            said += "; it is not tried again by itself: press c to try"
+            said += LOOK_HINT
         pause = None if needs is not None else self._backoff.next_s(random.random())  # noqa: S311 - no secret
         now = time.monotonic()
         retry_at = None if pause is None else now + pause
