@@ -7,6 +7,8 @@ polls folded away".
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from eagletui.engines.bars import Bar
 from eagletui.logs.reader import Line, Reader
 from eagletui.logs.records import Record
@@ -34,10 +36,11 @@ class _Place:
 
 class Presenter:
     """Takes the reader's lines (its `watch`) and keeps the store. `show_partial` after each feed shows the unfinished
-    last line in place."""
+    last line in place. `channel`: which of the server's files the lines that come next are of, as the reader's."""
 
     def __init__(self, store: LineStore) -> None:
         self.store = store
+        self.channel = 0
         self._bars: dict[tuple[str, str], _Place] = {}
         self._probe: int | None = None
         self._partial: int | None = None
@@ -48,7 +51,7 @@ class Presenter:
             if self._partial == self.store.end - 1:
                 self.store.drop_last()
             self._partial = None
-        shown = stored(line)
+        shown = stored(line, self.channel)
         if line.bar is not None:
             self._show_bar(line.record, line.bar, shown)
         elif line.probe is not None:
@@ -62,10 +65,10 @@ class Presenter:
         """The unfinished last line as it stands now, None when there is none."""
         if line is None or not line.record.text:
             return
-        shown = stored(line)
+        shown = stored(line, self.channel)
         if line.bar is None:
             # What it is, and whether it counts as a warning, is known at its end.
-            shown = StoredLine(shown.text, LineKind.PLAIN, shown.time, shown.rank, shown.level)
+            shown = replace(shown, kind=LineKind.PLAIN)
         elif self._partial is None:
             place = self._bars.get(_key(line.record, line.bar))
             if place is not None and _goes_on(place.bar, line.bar) and self.store.replace(place.number, shown):
@@ -101,8 +104,7 @@ class Presenter:
     def _show_probe(self, shown: StoredLine) -> None:
         before = self.store.line(self._probe) if self._probe is not None else None
         if before is not None and self._probe is not None:
-            folded = StoredLine(shown.text, LineKind.PROBE, shown.time, shown.rank, shown.level, before.count + 1)
-            self.store.replace(self._probe, folded)
+            self.store.replace(self._probe, replace(shown, count=before.count + 1))
             return
         self._probe = self.store.append(shown)
 
@@ -121,7 +123,7 @@ def _goes_with_probes(record: Record) -> bool:
     return record.text.startswith("Prefill batch") and _PROBE_WARMING_TOKENS in record.text
 
 
-def stored(line: Line) -> StoredLine:
+def stored(line: Line, channel: int = 0) -> StoredLine:
     """A line as it is shown."""
     record = line.record
     kind = _KINDS.get(record.level, LineKind.PLAIN)
@@ -135,7 +137,7 @@ def stored(line: Line) -> StoredLine:
     if record.origin:
         text = f"[{record.origin}] {text}"
     rank = record.rank or record.process or record.source
-    return StoredLine(mask_text(_fit(text, record)), kind, record.time, rank, record.level)
+    return StoredLine(mask_text(_fit(text, record)), kind, record.time, rank, record.level, 1, record.number, channel)
 
 
 def _fit(text: str, record: Record) -> str:

@@ -30,7 +30,8 @@ class StoredLine:
     ("TP0") were taken off its front.
 
     `level` is the level word when the line had one ("WARNING"), taken off the front, too. `count` is how many lines
-    are folded in it.
+    are folded in it. `number` and `channel` are the line's own in its file, as a quotation has them (state.Quote); of a
+    bar and of folded lines the newest one's. A line of ours has number 0.
     """
 
     text: str
@@ -39,6 +40,8 @@ class StoredLine:
     rank: str = ""
     level: str = ""
     count: int = 1
+    number: int = 0
+    channel: int = 0
 
 
 class LineStore:
@@ -90,3 +93,16 @@ class LineStore:
     def line(self, number: int) -> StoredLine | None:
         """The line with this number, None when it is not kept."""
         return self._lines[number - self.end] if self.first <= number < self.end else None
+
+    def numbered(self, line: int, channel: int = 0) -> list[int]:
+        """Where a line is shown, by its own number in its file: in several places where bars are glued to it, in none
+        when it is no longer kept (or was folded, or drawn over by a later state of its bar)."""
+        if not line:
+            return []
+        return [
+            at for at, kept in enumerate(self._lines, self.first) if kept.number == line and kept.channel == channel
+        ]
+
+    def of_kind(self, kind: LineKind) -> list[int]:
+        """Where the kept lines of a kind are, in order."""
+        return [at for at, kept in enumerate(self._lines, self.first) if kept.kind is kind]

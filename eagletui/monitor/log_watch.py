@@ -102,6 +102,7 @@ class LogWatch:
         """See Sink."""
         now = time.monotonic()
         if part.gap:
+            self._presenter.channel = stream.channel
             self._reader.flush(now, stream.channel)
             self._presenter.mark(f"{part.gap:,} bytes before this were not read".replace(",", "\u00a0"))
         # What was there when we came is as old as the file; only then lines are of now.
@@ -111,6 +112,7 @@ class LogWatch:
         events: list[Event] = []
         ended: asyncio.CancelledError | None = None
         for at in range(0, len(part.data), SLICE):
+            self._presenter.channel = stream.channel  # another stream's part may have come between two slices
             events += self._reader.feed(part.data[at : at + SLICE], moment, stream.channel)
             present(self._reader, self._presenter)
             if ended is None:
@@ -135,6 +137,7 @@ class LogWatch:
     def take_marker(self, stream: LogStream, text: str, *, anew: bool) -> None:
         """See Sink. The launch stays what it is: a log that was cut or renamed is still its log."""
         if anew:
+            self._presenter.channel = stream.channel
             self._reader.flush(time.monotonic(), stream.channel)
         if text:
             self._presenter.mark(text)

@@ -50,13 +50,36 @@ def test_columns_come_off_the_front() -> None:
         )
     )
     assert lines(store) == [
-        StoredLine("hello", LineKind.PLAIN, "14:05:39", "DP1 TP0"),
-        StoredLine("careful", LineKind.WARNING, "14:05:40", "", "WARNING"),
-        StoredLine("[core.py:93]   failed   so", LineKind.ERROR, "14:05:41", "DP0", "ERROR"),
-        StoredLine("deep", LineKind.DEBUG, "", "", "DEBUG"),
-        StoredLine(""),
+        StoredLine("hello", LineKind.PLAIN, "14:05:39", "DP1 TP0", number=1),
+        StoredLine("careful", LineKind.WARNING, "14:05:40", "", "WARNING", number=2),
+        StoredLine("[core.py:93]   failed   so", LineKind.ERROR, "14:05:41", "DP0", "ERROR", number=3),
+        StoredLine("deep", LineKind.DEBUG, "", "", "DEBUG", number=4),
+        StoredLine("", number=5),
     ]
     assert (store.warnings, store.errors) == (1, 1)
+
+
+def test_a_quoted_line_is_found_by_its_own_number() -> None:
+    store = LineStore(capacity=4)
+    presenter = Presenter(store)
+    reader = Reader("sglang", presenter.add)
+    for channel, chunk in (
+        (0, text("one", "two")),
+        (1, text("one of stderr")),
+        (0, text("three", "[2026-01-01 00:00:01] four[2026-01-01 00:00:02] glued")),
+    ):
+        presenter.channel = channel
+        reader.feed(chunk, 0.0, channel)
+    presenter.mark("log rotated")
+
+    def quoted(number: int, channel: int = 0) -> list[str]:
+        return [line.text for at in store.numbered(number, channel) if (line := store.line(at)) is not None]
+
+    assert quoted(3) == ["three"]
+    assert quoted(4) == ["four", "glued"]
+    assert quoted(1, 1) == []  # it is no longer kept
+    assert quoted(1) == []
+    assert quoted(0) == []  # a line of ours has no number in the file
 
 
 def test_a_bar_moves_in_place_and_the_next_run_gets_its_own_line() -> None:
