@@ -13,15 +13,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from eagletui.engines.shapes import flags_of, launch_of
+from eagletui.logs.stall import NO_TOKEN_S
 from eagletui.logs.state import SHOWN_NAMES, LogState
 from eagletui.servers.model import Member, Reason, Server, State
+from eagletui.servers.stalls import Stillness, clock, where
 
-NO_TOKENS_S = 60.0
-"""Requests run and no token came for so long: nothing that works is so slow."""
 FLOWING_S = 15.0
 """A token is "now" for so long: a decode line comes every 40 steps, a few seconds apart at the slowest."""
 FRESH_HEALTH_S = 30.0
 """An answer of /health says something about now for so long."""
+FRESH_DEEP_S = 90.0
+"""The same for /health_generate, which is asked seldom; while it fails it is asked again sooner than that."""
+SLOW_MS = 2000.0
+"""An idle server answers /health within a few steps of its scheduler."""
+NEVER_S = 6.0
+"""A launch of ours that no process came of within it never started."""
+LONG_WAIT_S = 10.0
+"""A process that waits in the kernel (state D) for so long is told: a disk or a driver does not answer."""
 
 _VITAL = frozenset({"scheduler", "detokenizer"})
 """Roles without which no answer comes."""
@@ -34,6 +42,7 @@ class HealthSeen:
     status: int | None = None
     error: str | None = None
     age_s: float | None = None
+    latency_ms: float | None = None
 
     @property
     def fresh(self) -> bool:
@@ -49,6 +58,13 @@ class Evidence:
     `running` is how many requests run *now* (not what the last batch line said once), `tokens_age_s` how long ago a
     token was seen. `was_ready`: this launch has answered 200 or said that it is ready. `stopping`: we, or somebody,
     signalled it.
+
+    `queued`: requests that wait now. `no_tokens_s`: for how long requests have been there without a token; None where only
+    `running` and `tokens_age_s` are known. `deep`: the last answer of /health_generate. `stillness`: how long the log of a launch
+    that is under way has been quiet. `suspended`: members that a signal stopped (state T); `waiting`: how long each member has
+    been waiting in the kernel (state D). `helpers_gone`: titled members that were seen alive, without which answers still come.
+    `gpu_trouble`: what is wrong with a GPU of its own, a sentence; `gpu_busy_pct`: the mean utilisation of its GPUs.
+    `log_empty`: its log is there and holds nothing. `launch_s`: since a launch that no process came of yet.
     """
 
     server: Server | None = None
@@ -64,6 +80,17 @@ class Evidence:
     tokens_age_s: float | None = None
     was_ready: bool = False
     stopping: bool = False
+    queued: int | None = None
+    no_tokens_s: float | None = None
+    deep: HealthSeen | None = None
+    stillness: Stillness | None = None
+    suspended: tuple[Member, ...] = ()
+    waiting: tuple[tuple[Member, float], ...] = ()
+    helpers_gone: tuple[Member, ...] = ()
+    gpu_trouble: str | None = None
+    gpu_busy_pct: int | None = None
+    log_empty: bool | None = None
+    launch_s: float | None = None
 
     @property
     def flowing(self) -> bool:
@@ -126,7 +153,7 @@ def _because(log: LogState) -> str:
 
 def _wanted(evidence: Evidence) -> bool:
     """It goes down on request, so that members leave is no crash."""
-    return evidence.stopping or evidence.log.state == "stopped"
+    return evidence.stopping or evidence.log.stopping or evidence.log.state == "stopped"
 
 
 def _without_server(evidence: Evidence) -> Judgement:
@@ -134,6 +161,12 @@ def _without_server(evidence: Evidence) -> Judgement:
         return _say(State.CRASHED, "died", f"the server died{_because(evidence.log)}")
     if _wanted(evidence):
         return _say(State.ABSENT, "stopped", "the server was stopped")
+    if evidence.launch_s is not None and evidence.launch_s >= NEVER_S:
+        return _say(
+            State.CRASHED, "never-started", f"never started: no process came of the launch{_because(evidence.log)}"
+        )
+    if evidence.launch_s is not None:
+        return _say(State.STARTING, "loading", "launched, its process is not there yet")
     return _say(State.ABSENT, "no-server", "no server was found on this node")
 
 
@@ -143,7 +176,9 @@ def _launcher_death(evidence: Evidence, server: Server) -> Iterator[Judgement]:
     left = evidence.alive
     if left is None:
         left = sum(not m.process.gone for m in server.family if m.role != "launcher")
-    if not _wanted(evidence):
+    if not _wanted(evidence) and evidence.log_empty and not left:
+        yield _say(State.CRASHED, "never-started", f"never started: pid {server.pid} is dead, and its log is empty")
+    elif not _wanted(evidence):
         rest = f"; {left} of its processes are left" if left else ""
         yield _say(State.CRASHED, "died", f"the launcher (pid {server.pid}) is dead{rest}{_because(evidence.log)}")
     elif left:
@@ -180,15 +215,79 @@ def _log_says(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
         yield _say(State.STOPPING, "draining", f"it was asked to stop and drains{running}")
 
 
-def _stalls(evidence: Evidence, server: Server) -> Iterator[Judgement]:
-    """Work that is there and does not move, whatever /health says."""
-    age, running, phase = evidence.tokens_age_s, evidence.running, evidence.log.phase
-    if running and age is not None and age >= NO_TOKENS_S:
-        yield _say(State.STALLED, "no-tokens", f"{running} requests run and no token came for {age:.0f} s")
+def _requests(evidence: Evidence) -> str:
+    """The work that is there, "" when there is none or it is not known."""
+    running, queued = evidence.running or 0, evidence.queued or 0
+    words = [f"{running} {'request runs' if running == 1 else 'requests run'}"] if running else []
+    if queued:
+        words.append(f"{queued} {'waits' if queued == 1 else 'wait'}" if words else f"{queued} requests wait")
+    return " and ".join(words)
+
+
+def _suspended(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
+    """Nothing that a signal stopped moves, and what needs it hangs: whatever /health and /metrics say."""
+    if evidence.suspended:
+        names = _names(evidence.suspended)
+        pids = ", ".join(str(m.process.pid) for m in evidence.suspended[:4])
+        text = f"{names} (pid {pids}) was stopped by a signal (state T): nothing moves until it gets SIGCONT"
+        yield _say(State.STALLED, "suspended", text)
+
+
+def _no_tokens(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
+    """Requests that get nothing."""
+    requests = _requests(evidence)
+    waited = evidence.no_tokens_s if evidence.no_tokens_s is not None else evidence.tokens_age_s
+    if requests and waited is not None and waited >= NO_TOKEN_S:
+        gpus = "" if evidence.gpu_busy_pct is None else f" (GPUs at {evidence.gpu_busy_pct} %)"
+        text = f"{requests} and no token came for {clock(waited)}{gpus}{_who_waits(evidence)}"
+        yield _say(State.STALLED, "no-tokens", text)
+    deep = evidence.deep
+    if deep is None or deep.age_s is None or deep.age_s > FRESH_DEEP_S or evidence.flowing:
+        return
+    failed = deep.error == "timeout" or (deep.status is not None and deep.status >= 500)
+    newer = evidence.tokens_age_s is not None and evidence.tokens_age_s < deep.age_s
+    if failed and not newer:
+        how = "did not answer in time" if deep.status is None else f"says {deep.status}"
+        beside = "/health answers 200, but " if evidence.answers(200) else ""
+        text = f"{beside}/health_generate {how}: it makes no token{_who_waits(evidence)}"
+        yield _say(State.STALLED, "no-tokens", text)
+
+
+def _who_waits(evidence: Evidence) -> str:
+    """Who waits in the kernel for long."""
+    slow = [(member, seconds) for member, seconds in evidence.waiting if seconds >= LONG_WAIT_S]
+    if not slow:
+        return ""
+    longest = max(seconds for _, seconds in slow)
+    return f"; {_names([member for member, _ in slow])} waits in the kernel (state D) since {clock(longest)}"
+
+
+def _schedulers(evidence: Evidence, server: Server) -> str:
+    """Of the ranks, how many live; "" for one rank, or when they have no names yet."""
+    size = server.tp or 1
+    gone = {member.process.pid for member in evidence.missing}
+    ranks = [m for m in server.family if m.role == "scheduler"]
+    alive = sum(not m.process.gone and m.process.pid not in gone for m in ranks)
+    return f", {alive} of {max(size, len(ranks))} schedulers alive" if size > 1 and ranks else ""
+
+
+def _stands_still(evidence: Evidence, server: Server) -> Iterator[Judgement]:
+    """A launch that does not move, by its own log or by all witnesses."""
+    log = evidence.log
     up = evidence.answers(200) and server.listening
-    if evidence.log.state == "stalled" and (phase == "serving" or not up):
-        where = SHOWN_NAMES.get(phase or "", "its work")
-        yield _say(State.STALLED, "no-progress", f"nothing moves in {where} for longer than that explains")
+    if up and log.phase != "serving":
+        return
+    if log.state == "stalled":
+        text = f"nothing moves in {where(log.phase)} for longer than that explains"
+        if log.diagnosis is not None:
+            text = log.diagnosis.summary
+        yield _say(State.STALLED, "no-progress", text)
+    still = evidence.stillness
+    if still is not None and still.stalled:
+        what = f"no {still.waits_for} for {clock(still.quiet_s)}"
+        named = "" if still.waits_for != "line" else f" in {where(still.phase)}"
+        text = f"{what}{named}{_schedulers(evidence, server)}{_who_waits(evidence)}"
+        yield _say(State.STALLED, "no-progress", text)
 
 
 def _health_answers(evidence: Evidence, server: Server) -> Iterator[Judgement]:
@@ -196,7 +295,12 @@ def _health_answers(evidence: Evidence, server: Server) -> Iterator[Judgement]:
         return
     if server.foreign_listener:
         text = f"port {server.port} is answered by a process that is not of this server's family"
+        if evidence.log.state == "ready":
+            text += ", so its own ready line is about that one"
         yield _say(State.UNKNOWN, "wrong-server", text)
+    elif evidence.flowing and evidence.health is not None and (evidence.health.latency_ms or 0) >= SLOW_MS:
+        took = (evidence.health.latency_ms or 0) / 1000
+        yield _say(State.READY, "busy", f"busy: /health took {took:.1f} s, and tokens flow")
     elif evidence.flowing:
         yield _say(State.READY, "serving", "serving: /health answers and tokens flow")
     else:
@@ -223,13 +327,16 @@ def _health_fails(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
         yield _say(State.DEGRADED, "health-failing", f"it was ready, but /health fails now ({failed})")
 
 
-def _loading_text(log: LogState) -> str:
+def _loading_text(evidence: Evidence) -> str:
+    log = evidence.log
     phase = SHOWN_NAMES.get(log.phase or "")
     text = f"loading: {phase}" if phase else "loading"
     if log.progress is not None and log.progress.total > 0:
         text += f" {log.progress.done}/{log.progress.total}"
         if log.progress.unit not in text:
             text += f" {log.progress.unit}"
+    if evidence.stillness is not None and evidence.stillness.told:
+        text += f"; {evidence.stillness.told}{_who_waits(evidence)}"
     return text
 
 
@@ -240,7 +347,7 @@ def _other_witnesses(evidence: Evidence, server: Server) -> Iterator[Judgement]:
     elif evidence.ready_before:
         yield _say(State.READY, "idle", "ready by its log, no tokens flow (/health is not known)")
     if evidence.log.state == "starting":
-        yield _say(State.STARTING, "loading", _loading_text(evidence.log))
+        yield _say(State.STARTING, "loading", _loading_text(evidence))
     if evidence.answers(503):
         yield _say(State.STARTING, "loading", "loading: the port is open, /health says 503")
     if not server.ours or not server.log.readable:
@@ -264,13 +371,24 @@ _RULES = (
     _launcher_death,
     _member_deaths,
     _log_says,
-    _stalls,
+    _suspended,
+    _no_tokens,
+    _stands_still,
     _health_answers,
     _health_fails,
     _other_witnesses,
     _the_port,
 )
 """From the surest witness to the weakest: the first thing that one of them says is the state."""
+
+
+def _degraded(evidence: Evidence) -> Judgement | None:
+    """It serves, yet something is wrong."""
+    if evidence.gpu_trouble is not None:
+        return _say(State.DEGRADED, "gpu-trouble", f"it serves, but {evidence.gpu_trouble}")
+    if evidence.helpers_gone:
+        return _say(State.DEGRADED, "helper-gone", f"it serves, but {_names(evidence.helpers_gone)} is gone")
+    return None
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -280,7 +398,8 @@ def judge(evidence: Evidence) -> Judgement:
     server = evidence.server
     if server is None:
         return _without_server(evidence)
-    return next(judgement for rule in _RULES for judgement in rule(evidence, server))
+    found = next(judgement for rule in _RULES for judgement in rule(evidence, server))
+    return _degraded(evidence) or found if found[0] is State.READY else found
 
 
 def worst(judgements: Sequence[Judgement]) -> Judgement | None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from eagletui.logs.state import LogState, Progress
 from eagletui.servers.model import LogSource, Member, Server, State
+from eagletui.servers.stalls import Moves, Stillness, stillness
 from eagletui.servers.verdict import Evidence, HealthSeen, judge, missing_ranks, worst
 from tests.servers.nodes import Listening, PaperNode, sglang
 
@@ -34,6 +35,16 @@ OK = HealthSeen(200, None, 1.0)
 BUSY = HealthSeen(None, "timeout", 1.0)
 REFUSED = HealthSeen(None, "refused", 1.0)
 SICK = HealthSeen(503, None, 1.0)
+
+DEEP_SICK = HealthSeen(503, None, 30.0)
+DEEP_MUTE = HealthSeen(None, "timeout", 30.0)
+
+
+def still(quiet_s: float, moves: Moves = Moves(busy=False), log: LogState | None = None) -> Stillness:  # noqa: B008 - frozen
+    found = stillness(log or WEIGHTS, quiet_s, moves)
+    assert found is not None
+    return found
+
 
 WEIGHTS = LogState("starting", "weights", progress=Progress(12, 64, "shards"))
 READY = LogState("ready", "serving")
@@ -72,7 +83,36 @@ def gone(member: Member) -> Member:
         ({"server": LOADING, "log": LogState("stalled", "weights"), "health": REFUSED}, State.STALLED, "no-progress"),
         ({"server": UP, "log": LogState("stalled", "serving"), "health": OK}, State.STALLED, "no-progress"),
         ({"server": UP, "log": LogState("stalled", "weights"), "health": OK}, State.READY, "idle"),
+        ({"server": UP, "running": 0, "queued": 2, "no_tokens_s": 61.0, "health": OK}, State.STALLED, "no-tokens"),
+        ({"server": UP, "running": 3, "no_tokens_s": 59.0, "tokens_age_s": 900.0, "health": OK}, State.READY, "idle"),
+        ({"server": UP, "running": 0, "queued": 0, "no_tokens_s": 900.0, "health": OK}, State.READY, "idle"),
+        ({"server": UP, "health": OK, "deep": DEEP_SICK}, State.STALLED, "no-tokens"),
+        ({"server": UP, "health": OK, "deep": DEEP_MUTE}, State.STALLED, "no-tokens"),
+        ({"server": UP, "health": OK, "deep": DEEP_MUTE, "tokens_age_s": 20.0}, State.READY, "idle"),
+        ({"server": UP, "health": OK, "deep": DEEP_SICK, "tokens_age_s": 2.0}, State.READY, "serving"),
+        ({"server": UP, "health": OK, "deep": replace(DEEP_SICK, age_s=91.0)}, State.READY, "idle"),
+        ({"server": UP, "health": OK, "deep": HealthSeen(200, None, 3.0)}, State.READY, "idle"),
+        ({"server": UP, "health": OK, "deep": HealthSeen(404, None, 3.0)}, State.READY, "idle"),
+        # who does not move
+        ({"server": UP, "suspended": (RANK,), "health": OK, "log": READY}, State.STALLED, "suspended"),
+        ({"server": UP, "suspended": (RANK,), "log": WEIGHTS}, State.STALLED, "suspended"),
+        ({"server": UP, "suspended": (RANK,), "missing": (DETOKENIZER,)}, State.CRASHED, "died"),
+        ({"server": LOADING, "log": WEIGHTS, "stillness": still(301.0)}, State.STALLED, "no-progress"),
+        ({"server": LOADING, "log": WEIGHTS, "stillness": still(299.0)}, State.STARTING, "loading"),
+        ({"server": UP, "log": WEIGHTS, "stillness": still(301.0), "health": OK}, State.READY, "idle"),
+        # it serves, yet something is wrong
+        ({"server": UP, "health": OK, "gpu_trouble": "GPU 3 is lost"}, State.DEGRADED, "gpu-trouble"),
+        ({"server": UP, "health": OK, "helpers_gone": (WORKER,)}, State.DEGRADED, "helper-gone"),
+        ({"server": LOADING, "log": WEIGHTS, "helpers_gone": (WORKER,)}, State.STARTING, "loading"),
+        ({"server": UP, "missing": (RANK,), "gpu_trouble": "GPU 3 is lost"}, State.CRASHED, "rank-missing"),
+        # it never ran
+        ({"launch_s": 5.0}, State.STARTING, "loading"),
+        ({"launch_s": 6.0}, State.CRASHED, "never-started"),
+        ({"server": UP, "launcher_alive": False, "alive": 0, "log_empty": True}, State.CRASHED, "never-started"),
+        ({"server": UP, "launcher_alive": False, "alive": 0, "log_empty": False}, State.CRASHED, "died"),
         # /health
+        ({"server": UP, "health": replace(OK, latency_ms=8100.0), "tokens_age_s": 1.0}, State.READY, "busy"),
+        ({"server": UP, "health": replace(OK, latency_ms=8100.0)}, State.READY, "idle"),
         ({"server": UP, "health": OK, "tokens_age_s": 0.4, "log": READY}, State.READY, "serving"),
         ({"server": UP, "health": OK}, State.READY, "idle"),
         ({"server": THEIRS, "health": OK}, State.READY, "idle"),
@@ -115,6 +155,22 @@ def test_sentences_say_what_is_known() -> None:
     assert "the link is gone" in judge(Evidence(linked=False, link_error="the link is gone"))[1].text
     assert "3 of its processes" in judge(Evidence(server=UP, launcher_alive=False, alive=3))[1].text
     assert "another user" in judge(Evidence(server=THEIRS))[1].text
+
+
+def test_a_stall_says_what_does_not_come_and_who_lives() -> None:
+    loading = replace(LOADING, tp=2)
+    text = judge(Evidence(server=loading, log=WEIGHTS, stillness=still(312.0), waiting=((RANK, 75.0),)))[1].text
+    assert text == "no shard for 5:12, 2 of 2 schedulers alive; scheduler TP1 waits in the kernel (state D) since 1:15"
+    text = judge(Evidence(server=LOADING, log=WEIGHTS, stillness=still(160.0)))[1].text
+    assert text == "loading: weights 12/64 shards; no shard for 2:40"
+    text = judge(Evidence(server=UP, running=1, queued=4, no_tokens_s=75.0, gpu_busy_pct=100))[1].text
+    assert text == "1 request runs and 4 wait and no token came for 1:15 (GPUs at 100 %)"
+    text = judge(Evidence(server=UP, suspended=(RANK,)))[1].text
+    assert f"scheduler TP1 (pid {RANK.process.pid}) was stopped by a signal" in text
+    text = judge(Evidence(server=UP, health=OK, deep=DEEP_MUTE))[1].text
+    assert text == "/health answers 200, but /health_generate did not answer in time: it makes no token"
+    foreign = replace(UP, foreign_listener=True)
+    assert "its own ready line" in judge(Evidence(server=foreign, health=OK, log=READY))[1].text
 
 
 def test_a_zombie_counts_as_dead_unless_it_has_threads() -> None:
@@ -185,6 +241,16 @@ def test_the_worst_is_judged() -> None:
         tokens_age_s=st.sampled_from([None, 0.1, 30.0, 90.0]),
         was_ready=st.booleans(),
         stopping=st.booleans(),
+        queued=st.sampled_from([None, 0, 2]),
+        no_tokens_s=st.sampled_from([None, 5.0, 90.0]),
+        deep=st.sampled_from([None, DEEP_SICK, HealthSeen(200, None, 5.0)]),
+        stillness=st.sampled_from([None, still(1.0), still(999.0)]),
+        suspended=st.sampled_from([(), (RANK,)]),
+        waiting=st.sampled_from([(), ((RANK, 50.0),)]),
+        helpers_gone=st.sampled_from([(), (WORKER,)]),
+        gpu_trouble=st.sampled_from([None, "GPU 3 is lost"]),
+        log_empty=st.sampled_from([None, True, False]),
+        launch_s=st.sampled_from([None, 1.0, 9.0]),
     )
 )
 @settings(max_examples=300)
@@ -194,7 +260,9 @@ def test_every_combination_has_a_state(evidence: Evidence) -> None:
     assert reason.text
     assert (state is State.OFFLINE) == (not evidence.linked)
     if evidence.linked and evidence.server is None:
-        assert state in {State.ABSENT, State.CRASHED}
+        assert state in {State.ABSENT, State.CRASHED, State.STARTING}
     if state is State.READY:
         assert evidence.launcher_alive is not False
         assert evidence.log.state != "crashed"
+        assert not evidence.suspended
+        assert evidence.gpu_trouble is None
