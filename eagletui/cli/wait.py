@@ -92,7 +92,10 @@ def wait(
 
         prompter = TerminalPrompter()
     chosen = open_chosen(node, ssh_config, speed, prompter)
-    return asyncio.run(_wait(chosen, out, port=port, log_path=log_path, timeout_s=timeout_s))
+    try:
+        return asyncio.run(_wait(chosen, out, port=port, log_path=log_path, timeout_s=timeout_s))
+    except BrokenPipeError:  # here, since click makes it 1
+        return READER_GONE
 
 
 async def _wait(node: Node, out: Output, *, port: int | None, log_path: str | None, timeout_s: float | None) -> int:

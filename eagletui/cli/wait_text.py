@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from eagletui.cli.status_text import plain
 from eagletui.history.estimate import Estimate
-from eagletui.logs.state import SHOWN_NAMES
+from eagletui.logs.state import SHOWN_NAMES, Diagnosis
 from eagletui.monitor.happenings import (
     PASSING,
     Happening,
@@ -181,11 +181,18 @@ def end_lines(ended: Ended, *, waited_s: float, colour: bool, estimate: Estimate
         yield f"{word(ended.state, colour=colour)}: {safe(ended.reason.text)}"
     else:
         yield f"{said}: {safe(ended.reason.text)}"
-    diagnosis = ended.diagnosis
-    if diagnosis is None:
-        return
-    where = f", {diagnosis.rank}" if diagnosis.rank else ""
-    yield f"  {diagnosis.code}{where}: {safe(diagnosis.summary)}"
+    if ended.diagnosis is not None:
+        yield from _card(ended.diagnosis)
+
+
+def _card(diagnosis: Diagnosis) -> Iterator[str]:
+    where = [
+        diagnosis.code,
+        SHOWN_NAMES.get(diagnosis.phase or "", ""),
+        safe(diagnosis.rank or ""),
+        safe(diagnosis.clock),
+    ]
+    yield f"  {safe(diagnosis.summary)} ({', '.join(part for part in where if part)})"
     if diagnosis.advice:
         yield f"  what to do: {safe(diagnosis.advice)}"
     for quote in diagnosis.evidence[:EVIDENCE_LINES]:

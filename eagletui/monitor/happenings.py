@@ -11,6 +11,8 @@ from eagletui.servers.model import Reason, Server, State
 
 PROGRESS_EVERY_S = 1.0
 """A bar that moves is told once a second: hundreds of shards of a small model come within seconds."""
+LAST_EVERY_S = 0.25
+"""Its end is told sooner; but compiling has a bar for each kernel."""
 LOG_LINES = 20
 """Lines of the log that are told at most: they point at the log, they do not replace it."""
 PASSING = frozenset({"looking", "connecting"})
@@ -95,7 +97,7 @@ class Teller:
         launch = (server.id, server.launcher.started, snapshot.startup.launch_count) if server is not None else None
         begins = launch != self._launch
         if begins:
-            self._launch, self.estimate, self._bar = launch, None, None
+            self._launch, self.estimate, self._bar, self._bar_at = launch, None, None, float("-inf")
             self._phases, self._left, self._lines = {}, {}, set()
         self.estimate = snapshot.estimate or self.estimate
         state, reason = snapshot.verdict.state, snapshot.verdict.reason
@@ -140,8 +142,8 @@ class Teller:
         if bar is None:
             return []
         key = (snapshot.startup.phase, bar.done, bar.total, bar.unit)
-        at_end = bar.done >= bar.total
-        if key == self._bar or (snapshot.at - self._bar_at < PROGRESS_EVERY_S and not at_end):
+        pause = LAST_EVERY_S if bar.done >= bar.total else PROGRESS_EVERY_S
+        if key == self._bar or snapshot.at - self._bar_at < pause:
             return []
         self._bar, self._bar_at = key, snapshot.at
         estimate = snapshot.estimate
