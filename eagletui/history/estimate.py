@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 
 from eagletui.history.launches import EarlierLaunch
 from eagletui.history.pace import Pace
-from eagletui.logs.state import LogState, PhaseName
+from eagletui.logs.state import SHOWN_NAMES, LogState, PhaseName
 
 NEWEST = 20
 """Earlier launches that count."""
@@ -21,6 +22,7 @@ WIDENS = 0.5
 """Each second beyond anything seen makes the rest half a second longer: what is late is likely to stay so for a while."""
 GAPS_AT_MOST = 1.25
 """Phases do not add up to the whole: time between them is spread over them, up to this factor."""
+_USUAL_ORDER = list(SHOWN_NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,16 +118,24 @@ def _left(earlier: Sequence[float], elapsed: float, bar: tuple[float, float] | N
 
 
 def _to_come(launches: Sequence[EarlierLaunch], log: LogState, present: PhaseName) -> list[PhaseName]:
-    """Phases that most earlier launches had after those that this one has passed. What it passed by without is not to come."""
-    places: dict[PhaseName, list[int]] = {}
-    for launch in launches:
-        for place, name in enumerate(launch.phases):
-            if name != "serving":
-                places.setdefault(name, []).append(place)
-    order = {name: median(found) for name, found in places.items() if 2 * len(found) >= len(launches)}
-    seen = {phase.name for phase in log.phases} | {present}
-    reached = order.get(present, max((order[name] for name in seen if name in order), default=-1.0))
-    return [name for name, place in order.items() if name not in seen and place > reached]
+    """Phases that most earlier launches had, and had after where this one is. What it passed by without is not to come."""
+    counts = Counter(name for launch in launches for name in launch.phases if name != "serving")
+    known = [name for name, count in counts.items() if 2 * count >= len(launches)]
+    seen = [phase.name for phase in log.phases if phase.name in counts]
+    reached = present if present in counts else (seen[-1] if seen else None)
+    return [
+        name
+        for name in known
+        if name != present and name not in seen and (reached is None or _is_after(launches, name, reached))
+    ]
+
+
+def _is_after(launches: Sequence[EarlierLaunch], name: PhaseName, other: PhaseName) -> bool:
+    """Whether a phase comes after another one: as most launches that had both had them, else as it is usual."""
+    orders = [list(launch.phases) for launch in launches if name in launch.phases and other in launch.phases]
+    if not orders:
+        return _USUAL_ORDER.index(name) > _USUAL_ORDER.index(other)
+    return 2 * sum(order.index(name) > order.index(other) for order in orders) >= len(orders)
 
 
 def _gaps(launches: Sequence[EarlierLaunch], usual: Mapping[PhaseName, float]) -> float:
