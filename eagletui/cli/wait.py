@@ -83,7 +83,7 @@ def wait(
     node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, timeout_s: float | None, as_json: bool
 ) -> int:  # fmt: skip
     """Wait and tell."""
-    from eagletui.cli.wait_output import output_for
+    from eagletui.cli.wait_output import NobodyReads, output_for
 
     out = output_for(as_json=as_json)
     prompter = None
@@ -94,8 +94,8 @@ def wait(
     chosen = open_chosen(node, ssh_config, speed, prompter)
     try:
         return asyncio.run(_wait(chosen, out, port=port, log_path=log_path, timeout_s=timeout_s))
-    except BrokenPipeError:  # here, since click makes it 1
-        return READER_GONE
+    except NobodyReads as gone:
+        return gone.exit_status
 
 
 async def _wait(node: Node, out: Output, *, port: int | None, log_path: str | None, timeout_s: float | None) -> int:
@@ -112,7 +112,7 @@ async def _wait(node: Node, out: Output, *, port: int | None, log_path: str | No
 async def wait_for(
     node: Node, out: Output, limits: Limits, *, port: int | None = None, log_path: str | None = None
 ) -> int:
-    """Connect and wait; gives the exit status. Raises OSError when nobody can be told any more."""
+    """Connect and wait; gives the exit status. Raises NobodyReads."""
     from eagletui.monitor.happenings import Teller
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.monitor.waiting import Waiting

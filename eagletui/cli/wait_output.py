@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import time
@@ -9,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from eagletui.cli import wait_text as text
+from eagletui.cli.hangup import EXIT_STATUS as TERMINAL_GONE
+from eagletui.cli.hangup import READER_GONE
 from eagletui.history.estimate import Estimate
 from eagletui.monitor.happenings import Happening, ProgressTold
 from eagletui.monitor.snapshot import Snapshot
@@ -23,7 +26,7 @@ WIDE = 200
 
 
 class Output(Protocol):
-    """Is told what happens. Every method may raise OSError when it cannot be written."""
+    """Is told what happens. Every method may raise what write_all does."""
 
     descriptor: int
     """What it writes to: who waits for nobody may as well end."""
@@ -49,13 +52,27 @@ def output_for(*, as_json: bool) -> Output:
     return PlainOutput()
 
 
+class NobodyReads(Exception):  # noqa: N818 - an outcome that is expected
+    """What it writes to is gone. `exit_status` is as a shell tells it."""
+
+    def __init__(self, exit_status: int) -> None:
+        super().__init__(exit_status)
+        self.exit_status = exit_status
+
+
 def write_all(descriptor: int, data: bytes) -> None:
-    """At once where that is possible, and without a buffer that could be left over. Raises OSError."""
+    """At once where that is possible, and without a buffer that could be left over. Raises NobodyReads, OSError (a full disk)."""
     while data:
         try:
             data = data[os.write(descriptor, data) :]
         except BlockingIOError:  # somebody else made the terminal so
             select.select((), (descriptor,), ())
+        except BrokenPipeError:
+            raise NobodyReads(READER_GONE) from None
+        except OSError as error:
+            if error.errno != errno.EIO:
+                raise
+            raise NobodyReads(TERMINAL_GONE) from None
 
 
 class JsonOutput:

@@ -35,6 +35,8 @@ PLAIN_STEP = 0.1
 """In a pipe a bar is told when it moved by a tenth, or for so many seconds."""
 PLAIN_GAP_S = 1.0
 EVIDENCE_LINES = 5
+SIGNALLED = 128
+"""Exit statuses from here on: it was told to end."""
 _COLOURS = {
     State.READY: "32", State.DEGRADED: "33", State.STALLED: "31", State.CRASHED: "31", State.ABSENT: "33", State.OFFLINE: "31", State.UNKNOWN: "33",
 }  # fmt: skip
@@ -177,6 +179,8 @@ def end_lines(ended: Ended, *, waited_s: float, colour: bool, estimate: Estimate
         yield f"{said}{took}{usual}{reason}"
     elif ended.exit == TIMED_OUT:
         yield f"timed out after {duration(waited_s)}: {said}: {safe(ended.reason.text)}"
+    elif ended.exit >= SIGNALLED:
+        yield f"ended after {duration(waited_s)}: {said}: {safe(ended.reason.text)}"
     elif ended.exit in (ABSENT, OFFLINE):
         yield f"{word(ended.state, colour=colour)}: {safe(ended.reason.text)}"
     else:

@@ -1,0 +1,232 @@
+"""`wait`: real servers, the simulated node, pipes, a terminal and signals; and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.command import run
+from tests.e2e.bare_terminal import bare_terminal
+from tests.engine import CANARY, Engine, running_engine
+from tests.requires import require
+from tests.sshd import free_port
+
+WAIT = [sys.executable, "-m", "eagletui", "wait"]
+READY_S = 60
+"""For a wait of seconds on a busy machine."""
+
+
+class Waiter:
+    """A `wait` that runs; what it leaves can be told by its environment."""
+
+    def __init__(self, home: Path, *argv: str) -> None:
+        self.mark = uuid.uuid4().hex
+        env = {**os.environ, "HOME": str(home), "NO_COLOR": "1", "WAIT_MARK": self.mark}
+        self.process = subprocess.Popen(
+            [*WAIT, *argv], env=env, cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            start_new_session=True,
+        )  # fmt: skip
+
+    def end(self) -> tuple[int, list[dict[str, Any]], str]:
+        """Exit status, events, and what stderr holds, when it has ended by itself."""
+        out, err = self.process.communicate(timeout=READY_S)
+        assert "Traceback" not in err
+        assert CANARY not in out + err
+        return self.process.returncode, [json.loads(line) for line in out.splitlines()], err
+
+    def first(self, event: str) -> dict[str, Any]:
+        """Read events until this one."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            found: dict[str, Any] = json.loads(line)
+            if found["event"] == event:
+                return found
+        pytest.fail(f"it ended without {event}")
+
+    def left(self) -> list[str]:
+        """Command lines of what still runs."""
+        mark, found = f"WAIT_MARK={self.mark}".encode(), []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if mark in (folder / "environ").read_bytes() and (folder / "stat").read_text().split()[2] not in "ZX":
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+        return found
+
+    def leaves_nothing(self) -> None:
+        """Within a moment."""
+        until = time.monotonic() + 10
+        while left := self.left():
+            assert time.monotonic() < until, left
+            time.sleep(0.05)
+
+
+@contextmanager
+def waiting(home: Path, *argv: str) -> Iterator[Waiter]:
+    waiter = Waiter(home, *argv)
+    try:
+        yield waiter
+    finally:
+        if waiter.process.poll() is None:
+            waiter.process.kill()
+        waiter.process.wait(10)
+        for pipe in (waiter.process.stdout, waiter.process.stderr):
+            if pipe is not None:
+                pipe.close()
+
+
+@pytest.fixture(scope="module")
+def loading(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    """A server that will be loading as long as anybody looks."""
+    require("procfs")
+    with running_engine(tmp_path_factory.mktemp("loading"), pace_s=60) as engine:
+        engine.wait_for("0/16")
+        yield engine
+
+
+def test_a_start_is_told_event_by_event(tmp_path: Path) -> None:
+    require("procfs")
+    with (
+        running_engine(tmp_path, pace_s=0.15) as engine,
+        waiting(tmp_path, "local", "--port", str(engine.port), "--json") as waiter,
+    ):
+        status, events, err = waiter.end()
+        waiter.leaves_nothing()
+    assert (status, err) == (0, "")
+    assert {event["schema"] for event in events} == {"eagletui.event/1"}
+    assert all(re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", event["time"]) for event in events)
+    done = {
+        event["name"]: event["seconds"] for event in events if event["event"] == "phase" and event["status"] == "done"
+    }
+    assert done["weights"] == pytest.approx(0.54)
+    bars = [(event["done"], event["total"]) for event in events if event["event"] == "progress"]
+    assert bars == sorted(bars)
+    assert bars[-1] == (16, 16)
+    states = [event["state"] for event in events if event["event"] == "state"]
+    assert states[0] == "starting"
+    assert states[-1] == "ready"
+    result = events[-1]
+    assert [event["event"] for event in events].count("result") == 1
+    assert (result["event"], result["exit"], result["state"], result["step"]) == ("result", 0, "ready", None)
+    assert result["diagnosis"] is None
+    assert result["server"]["port"] == engine.port
+    assert 1 <= result["ready_s"] < READY_S
+    assert {"name": "weights", "seconds": pytest.approx(0.54), "rank": None} in result["phases"]
+
+
+def test_ready_already_is_told_at_once(tmp_path: Path) -> None:
+    require("procfs")
+    with running_engine(tmp_path) as engine:
+        engine.wait_for("fired up")
+        done = run(tmp_path, "wait", "local", "--port", str(engine.port))
+    assert (done.returncode, done.stdout) == (0, "")
+    assert re.fullmatch(
+        rf"\d\d:\d\d:\d\d  READY sglang:{engine.port} \(pid \d+, /models/tiny\) after \d:\d\d\n", done.stderr
+    )
+
+
+def test_a_death_while_loading_and_a_server_that_never_was(tmp_path: Path) -> None:
+    """The two that end by themselves, at one time: both take seconds."""
+    require("procfs")
+    with (
+        running_engine(tmp_path, pace_s=0.5) as engine,
+        waiting(tmp_path, "local", "--port", str(engine.port), "--json") as waiter,
+        waiting(tmp_path, "local", "--port", str(free_port())) as lone,
+    ):
+        waiter.first("progress")
+        os.killpg(engine.pid, signal.SIGKILL)
+        died = time.monotonic()
+        status, events, err = waiter.end()
+        took = time.monotonic() - died
+        lone_status, _, lone_err = lone.end()
+    assert (status, lone_status) == (13, 14)
+    assert took < 11  # 10 s, and the end of the process
+    assert events[-1]["state"] == "crashed"
+    assert "is dead" in events[-1]["reason"]["text"]
+    assert err.startswith("eagletui: CRASHED")
+    assert "no launch is under way" in lone_err.splitlines()[-1]
+
+
+def test_what_ends_it_from_outside(tmp_path: Path, loading: Engine) -> None:
+    at = ("local", "--port", str(loading.port))
+    with (
+        waiting(tmp_path, *at, "--json") as told,
+        waiting(tmp_path, *at, "--json") as ended,
+        waiting(tmp_path, *at, "--json") as unread,
+    ):
+        waiters = (told, ended, unread)
+        for waiter in waiters:
+            assert waiter.first("progress")["total"] == 16
+        told.process.send_signal(signal.SIGINT)
+        ended.process.send_signal(signal.SIGTERM)
+        assert unread.process.stdout is not None
+        unread.process.stdout.close()
+        statuses = []
+        for waiter in (told, ended):
+            status, events, err = waiter.end()
+            statuses.append(status)
+            assert events[-1]["exit"] == status
+            assert "STARTING" in err
+        assert unread.process.wait(READY_S) == 141
+        for waiter in waiters:
+            waiter.leaves_nothing()
+    assert statuses == [130, 143]
+
+
+@pytest.mark.parametrize("timeout", ["1.5", "0h0m1.5s"])
+def test_its_time_is_up(tmp_path: Path, loading: Engine, timeout: str) -> None:
+    done = run(tmp_path, "wait", "local", "--port", str(loading.port), "--timeout", timeout)
+    assert done.returncode == 15
+    assert re.search(r"timed out after 0:01: STARTING .*: loading: weights 0/16 shards$", done.stderr)
+
+
+def test_no_link(tmp_path: Path) -> None:
+    done = run(tmp_path, "wait", "127.0.0.1:1", "--json")
+    assert done.returncode == 20
+    result = json.loads(done.stdout)
+    assert (result["event"], result["exit"], result["state"], result["server"]) == ("result", 20, "offline", None)
+    assert done.stderr == f"eagletui: OFFLINE: {result['reason']['text']}\n"
+    assert "127.0.0.1" in done.stderr
+
+
+@pytest.mark.parametrize("time_", ["0", "soon", "-5", "5d", "", "m"])
+def test_a_time_that_is_none(tmp_path: Path, time_: str) -> None:
+    done = run(tmp_path, "wait", "demo", f"--timeout={time_}")
+    assert done.returncode == 2
+    assert "90s, 5m or 1h30m" in done.stderr
+
+
+def test_the_demo_on_a_terminal(tmp_path: Path) -> None:
+    with bare_terminal([*WAIT, "demo", "--speed", "8"], tmp_path) as terminal:
+        assert terminal.process.wait(READY_S) == 0
+        time.sleep(0.2)
+        shown = terminal.tail.decode()
+    lines = re.split(r"\r\n|\r", shown)
+    assert any(re.search(r"CUDA graphs +[█░]{20} \d+/23 graphs", line) for line in lines)
+    assert "✓" in shown
+    assert re.search(r"weights +\d:\d\d", shown)
+    assert "READY" in shown.splitlines()[-1]
+    plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines if "✓" not in line and "sglang:" not in line]
+    assert max(map(len, plain)) < 140  # what is redrawn never wraps
+    assert not re.search(r"\x1b\[[^0-9]", shown)  # and by no more than colours
+
+
+def test_a_terminal_that_is_gone_ends_it(tmp_path: Path, loading: Engine) -> None:
+    with bare_terminal([*WAIT, "local", "--port", str(loading.port)], tmp_path) as terminal:
+        until = time.monotonic() + READY_S
+        while b"0/16 shards" not in terminal.tail:
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        terminal.close()
+        assert terminal.process.wait(READY_S) in (129, -signal.SIGHUP)
