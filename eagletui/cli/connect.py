@@ -63,9 +63,11 @@ def _run_at_once(node: str, port: int | None, log_path: str | None, speed: float
         app.exit()
 
     def make() -> NodeMonitor:
+        from eagletui.cli.keeping import history_of
         from eagletui.monitor.monitor import NodeMonitor
 
-        return NodeMonitor(open_chosen(node, None, speed), port=port, log_path=log_path, on_failure=give_up)
+        opened, history = open_chosen(node, None, speed), history_of(node, speed)
+        return NodeMonitor(opened, port=port, log_path=log_path, on_failure=give_up, history=history)
 
     app = EagleApp(LazyMonitor(node, make, give_up), node_name=node, theme=theme)
     leave_when_the_terminal_is_gone(app.exit_from_thread)
@@ -79,6 +81,7 @@ async def _log_in_and_run(
     name: str, port: int | None, log_path: str | None, ssh_config: Path | None, theme: str | None
 ) -> int:
     """The login on the plain terminal, then the screen on the same loop over the same link."""
+    from eagletui.cli.keeping import history_of
     from eagletui.cli.prompter import TerminalPrompter
 
     prompter = TerminalPrompter()
@@ -95,7 +98,7 @@ async def _log_in_and_run(
             failed.append(error)
             app.exit()
 
-        monitor = monitor_type(node, port=port, log_path=log_path, on_failure=give_up)
+        monitor = monitor_type(node, port=port, log_path=log_path, on_failure=give_up, history=history_of(name))
         app = app_type(monitor, node_name=name, theme=theme)
         prompter.leave_first(app)
         leave_when_the_terminal_is_gone(app.exit_from_thread)

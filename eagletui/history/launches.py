@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -12,7 +12,6 @@ from typing import Literal
 from eagletui.engines.alike import what_counts
 from eagletui.engines.shapes import launch_of
 from eagletui.logs.state import PhaseName
-from eagletui.servers.model import Server
 from eagletui.shell.masking import mask_argv, mask_text, shown
 from eagletui.shell.poll import Machine
 
@@ -109,18 +108,18 @@ def machine_name(machine: Machine, node: str) -> str:
     return f"{machine.id or '-'} {machine.host or '-'}"
 
 
-def kind_of(server: Server) -> LaunchKind:
-    """The kind of a server's launch, by its command line."""
-    launch = launch_of(server.command)
+def kind_of(engine: str, command: Sequence[str], model: str | None, tp: int | None) -> LaunchKind:
+    """The kind of a launch, by its command line. `model` and `tp`: what is known of them, the model masked."""
+    launch = launch_of(command)
     if launch is not None:
         counted = what_counts(launch)
     else:
-        known = (("model", server.model or ""), ("tp", str(server.tp or "")))
+        known = (("model", model or ""), ("tp", str(tp or "")))
         counted = tuple((name, value) for name, value in known if value)
-    text = json.dumps([server.engine, counted])
+    text = json.dumps([engine, counted])
     flags = tuple((shown(mask_text(name)), shown(_masked(name, value))) for name, value in counted)
-    model = None if server.model is None else shown(server.model)
-    return LaunchKind(server.engine, model, server.tp, hashlib.sha256(text.encode()).hexdigest()[:32], flags)
+    named = None if model is None else shown(model)
+    return LaunchKind(engine, named, tp, hashlib.sha256(text.encode()).hexdigest()[:32], flags)
 
 
 def _masked(name: str, value: str) -> str:
@@ -128,6 +127,6 @@ def _masked(name: str, value: str) -> str:
     return mask_argv((f"--{name}", value))[1]
 
 
-def command_of(server: Server) -> tuple[str, ...]:
-    """Its command line, fit to be kept."""
-    return tuple(shown(word) for word in mask_argv(server.command))
+def kept_command(command: Sequence[str]) -> tuple[str, ...]:
+    """A command line, fit to be kept."""
+    return tuple(shown(word) for word in mask_argv(command))

@@ -24,7 +24,7 @@ from eagletui.history.launches import (
     LaunchRecord,
     Outcome,
     PhaseTime,
-    command_of,
+    kept_command,
     kind_of,
     machine_name,
 )
@@ -165,7 +165,9 @@ class Recorder:
         identity = Identity(machine, self._boot, launcher.pid, launcher.started)
         age = 0.0 if watch.started is None else max(0.0, now - watch.started)
         started = datetime.now(UTC) - timedelta(seconds=age)
-        self._seen = _Seen(watch, identity, kind_of(watch.server), started)
+        server = watch.server
+        kind = kind_of(server.engine, server.command, server.model, server.tp)
+        self._seen = _Seen(watch, identity, kind, started)
 
     def _follow(self, seen: _Seen, now: float) -> None:
         """Remember of the log what it tells only while it happens."""
@@ -244,7 +246,7 @@ class Recorder:
             identity=seen.identity,
             node=self._node,
             kind=seen.kind,
-            command=command_of(seen.watch.server),
+            command=kept_command(seen.watch.server.command),
             started=seen.started,
             outcome=outcome,
             phases=phases,

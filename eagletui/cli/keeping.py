@@ -1,0 +1,66 @@
+"""Where a command keeps the launches it watches: the user's own file, and for the demo one that goes with it."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from eagletui.history.store import History
+
+
+def history_of(node: str, speed: float | None = None) -> History:
+    """The history to give to a NodeMonitor of the node that a user named. No file is opened or made before its first use."""
+    from eagletui.history.store import History, default_path
+
+    if node != "demo":
+        return History(default_path())
+    folder = Path(tempfile.mkdtemp(prefix="eagletui-demo-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return History(folder / "history.db", first=lambda history: _fill(history, speed or 1.0))
+
+
+def _fill(history: History, speed: float) -> None:
+    """Write down the starts that the simulated node had before, as they would have been watched. Raises HistoryError."""
+    from eagletui.demo import shape
+    from eagletui.demo.earlier import earlier_starts, log_of_a_start
+    from eagletui.demo.world import HOST, MACHINE_ID
+    from eagletui.history.launches import Identity, LaunchRecord, PhaseTime, kept_command, kind_of, machine_name
+    from eagletui.history.reads import is_cold
+    from eagletui.logs.reader import Reader
+    from eagletui.shell.poll import Machine
+
+    now = time.time()
+    reader = Reader("sglang")
+    reader.feed(log_of_a_start(now, speed), 0.0)
+    state = reader.state
+    between = (state.ready_s or 0.0) - sum(phase.seconds or 0.0 for phase in state.phases)
+    machine = machine_name(Machine(None, MACHINE_ID, HOST), "demo")
+    kind = kind_of("sglang", shape.COMMAND, shape.MODEL, shape.RANKS)
+    for start in earlier_starts(speed):
+        phases = tuple(
+            PhaseTime(phase.name, phase.seconds * start.pace(phase.name))
+            for phase in state.phases
+            if phase.seconds is not None and phase.name != "serving"
+        )
+        history.record(
+            LaunchRecord(
+                identity=Identity(machine, None, start.pid, start.ticks),
+                node="demo",
+                kind=kind,
+                command=kept_command(shape.COMMAND),
+                started=datetime.fromtimestamp(now, UTC) - timedelta(seconds=start.ago_s),
+                outcome="ready",
+                phases=phases,
+                ready_s=max(0.0, between) + sum(phase.seconds or 0.0 for phase in phases),
+                lead_s=start.lead_s,
+                read=start.read,
+                size=start.size,
+                cold=is_cold(start.read, start.size),
+            )
+        )
