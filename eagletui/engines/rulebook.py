@@ -70,11 +70,14 @@ class Rule:
 
 
 class Finding(NamedTuple):
-    """A rule that a text fits, and the groups of its match. `exit` and `signal` are the groups of these names."""
+    """The first rule that a text fits, and the groups of its match. `fatal`: a rule that it fits is. `exit` and `signal` are the
+    groups of these names.
+    """
 
     rule: Rule
     groups: tuple[str, ...]
     start: int
+    fatal: bool = False
     exit: str = ""
     signal: str = ""
 
@@ -115,17 +118,26 @@ class RuleBook:
     def find(self, text: str, *, exception: bool = False, phase: str | None = None) -> Finding | None:
         """The first rule that the text fits. `exception`: it ends a traceback, or stands right after its end."""
         numbers = {number for need, rows in self._by_need.items() if need in text for number in rows}
+        first: Finding | None = None
         for number in sorted(numbers):
             rule = self.rules[number]
             if (rule.where == "exception" and not exception) or (rule.phases and phase not in rule.phases):
                 continue
+            if first is not None and not rule.fatal:
+                continue
             found = rule.pattern.search(text, 0, MAX_SEARCHED)
             if found is None or (rule.exception_to is not None and rule.exception_to.search(text, 0, MAX_SEARCHED)):
                 continue
+            if first is not None:
+                return first._replace(fatal=True)
             named = found.groupdict()
             groups = tuple(group or "" for group in found.groups())
-            return Finding(rule, groups, found.start(), named.get("exit") or "", named.get("signal") or "")
-        return None
+            first = Finding(
+                rule, groups, found.start(), rule.fatal, named.get("exit") or "", named.get("signal") or ""
+            )
+            if rule.fatal or rule.role in ("warning", "suspect"):
+                return first
+        return first
 
     def __add__(self, other: RuleBook) -> RuleBook:
         return RuleBook((*self.rules, *other.rules))

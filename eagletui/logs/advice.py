@@ -98,9 +98,7 @@ def _cuda_oom(facts: Facts) -> str:
     fraction = _number(facts.args, *_FRACTIONS)
     other = _failed_other_way(facts, "kv-cache-too-small")
     if other is not None:
-        return (
-            f"At {other:g} an earlier launch had no room for its KV cache, so no fraction fits both: it takes {_smaller(facts)}."
-        )
+        return f"At {other:g} an earlier launch had no room for its KV cache, so no fraction fits both: it takes {_smaller(facts)}."
     if facts.phase == "serving":
         return f"It ran out while serving: leave more room beside the KV cache with a lower {_fraction_flag(facts)}, or admit fewer requests at a time."
     if facts.phase in ("weights", "draft-weights", "launch", "distributed"):
@@ -146,7 +144,9 @@ def _nccl_timeout(facts: Facts) -> str:
 
 def _import(facts: Facts) -> str:
     if "sgl_kernel" in facts.evidence or "flashinfer" in facts.evidence:
-        return "Install the version of that kernel package that this engine's release names, for this CUDA and this GPU."
+        return (
+            "Install the version of that kernel package that this engine's release names, for this CUDA and this GPU."
+        )
     return "Install or repair that package in the environment that starts the server; its version has to fit the engine's release."
 
 

@@ -135,6 +135,8 @@ class Causes:
         first = primary[0]
         if first.strength < CAUSE:
             first = _inside(first, primary) or first
+        if first.strength == GENERIC:
+            first = _last_of_chain(first, primary)
         blamed = self._blamed(first)
         if blamed is not None:
             quotes = (blamed.quote, first.quote)
@@ -179,6 +181,14 @@ def _inside(first: Clue, primary: Iterable[Clue]) -> Clue | None:
     return beside[0] if beside else None
 
 
+def _last_of_chain(first: Clue, primary: Iterable[Clue]) -> Clue:
+    """Of exceptions that no rule knows, each raised because of the one before, the last says most; if it says anything."""
+    chain = [
+        one for one in primary if one.incident == first.incident and one.strength == GENERIC and ": " in one.quote.text
+    ]
+    return chain[-1] if first.incident and chain else first
+
+
 def _best_echo(clues: list[Clue]) -> Clue:
     coded = [one for one in clues if one.strength == CODED_ECHO and one.code]
     named = [one for one in clues if one.code]
@@ -190,7 +200,12 @@ def _told(clue: Clue, clues: list[Clue]) -> Choice:
     rank = clue.rank
     if not rank and clue.code:
         rank = next((one.rank for one in clues if one.code == clue.code and one.rank and one.order >= clue.order), "")
-    beside = [one for one in clues if one.incident and one.incident == clue.incident and one is not clue]
+    beside = [
+        one
+        for one in clues
+        if one is not clue
+        and ((one.incident and one.incident == clue.incident) or (one.code == clue.code and one.fatal and one.strength))
+    ]
     echoes = [one for one in clues if one.strength < GENERIC and one is not clue]
     quotes = [clue.quote, *clue.more, *(one.quote for one in beside), *(one.quote for one in echoes[:1])]
     unique = list(dict.fromkeys(quotes))

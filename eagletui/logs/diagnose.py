@@ -45,7 +45,9 @@ def _of_choice(facing: Facing, choice: Choice) -> Diagnosis:
     code = clue.code or "died-silently"
     phase = clue.phase or facing.phase
     said = clue.said if clue.code else ""
-    return make(facing, code, said, phase, choice.rank or None, choice.quotes, clue.clock, advice=clue.advice, names=clue.names)
+    return make(
+        facing, code, said, phase, choice.rank or None, choice.quotes, clue.clock, advice=clue.advice, names=clue.names
+    )
 
 
 def make(

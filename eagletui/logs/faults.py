@@ -15,6 +15,9 @@ MAX_FRAMES = 2_000
 AFTER_LINES = 40
 """Bare lines after an exception's last line that still belong to its message (`Last error:` and what follows)."""
 
+CHAIN_WITHIN = 3
+"""Lines after an empty one in which a further exception of the chain is announced."""
+
 HEAD = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Za-z_]\w*(?:: |:?\s*\Z)")
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
@@ -119,12 +122,20 @@ class Tracebacks:
             self._after[writer] = AFTER_LINES
         return Raised(text, current.fatal, current.rank, current.chained, current.incident, current.frame)
 
-    def after(self, writer: str) -> Raised | None:
+    def after(self, writer: str, text: str) -> Raised | None:
         """Whether a bare line of this writer still belongs to the message of its last exception: that one, without a
         text."""
         left = self._after.get(writer)
         last = self._last.get(writer)
         if left is None or last is None:
+            return None
+        if not text or left < 0:
+            # What comes after an empty line is somebody else's, or says that it goes on with "During handling …".
+            left = -CHAIN_WITHIN if left > 0 else left + 1
+            if left < 0:
+                self._after[writer] = left
+            else:
+                del self._after[writer]
             return None
         if left <= 1:
             del self._after[writer]

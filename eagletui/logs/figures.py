@@ -34,9 +34,12 @@ class Figure:
 
 @dataclass(slots=True)
 class Figures:
-    """Of the whole server, summed over data ranks. `decode_samples`: lines that told a generation rate."""
+    """Of the whole server, summed over data ranks. `decode_samples`: lines that told a generation rate. `summed`: several ranks
+    told one.
+    """
 
     decode_samples: int = 0
+    summed: bool = False
     gen_tok_s: Figure = field(default_factory=Figure)
     accept_len: Figure = field(default_factory=Figure)
     running: Figure = field(default_factory=Figure)
@@ -47,6 +50,7 @@ class Figures:
         """One line: as its data rank told it, and the whole server by then."""
         if sample.kind in ("decode", "engine"):
             self.decode_samples += 1
+            self.summed = self.summed or total.gen_tok_s != sample.gen_tok_s
             self.gen_tok_s.add(total.gen_tok_s)
             self.running.add(total.running)
         if sample.kind != "prefill":

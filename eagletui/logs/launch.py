@@ -10,7 +10,6 @@ are the engine's own where it tells them (the slowest rank's), else between stam
 from __future__ import annotations
 
 import re
-
 from dataclasses import replace
 
 from eagletui.logs.advice import Before
@@ -374,7 +373,9 @@ class Launch:
     @property
     def facing(self) -> Facing:
         """What a diagnosis is made of."""
-        return Facing(self.engine, self.args, self.current, self.before, self.causes, self.waiting, self.hidden, self.served)
+        return Facing(
+            self.engine, self.args, self.current, self.before, self.causes, self.waiting, self.hidden, self.served
+        )
 
     @property
     def diagnosis(self) -> Diagnosis | None:

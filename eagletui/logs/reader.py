@@ -196,6 +196,13 @@ class Reader:
         """The current launch of the server that spoke last."""
         return self._latest.launch if self._latest is not None else None
 
+    def assume_launch(self) -> Launch | None:
+        """A launch of the server that spoke last, where none was recognised but there must have been one."""
+        if self._latest is None:
+            return None
+        when = Moment(self.newest_stamp, 0.0)
+        return self._launched(self._latest, self._engine_or_any(self._latest), when, seen=False)
+
     @property
     def newest_stamp(self) -> float | None:
         """The time of the newest line that has one (see records.Record)."""
@@ -415,11 +422,13 @@ class Reader:
             if ended is not None:
                 self._exception(server, ended, record, when, events)
                 return True
-            raised = self._tracebacks.after(writer)
+            raised = self._tracebacks.after(writer, text)
             frame = self._tracebacks.newest_first(text, record.number)
             if frame is not None and server.launch is not None:
                 shown = record._replace(text=frame.text)
-                server.launch.clue(Clue("", ECHO, "", quote(shown, self._channel), when, incident=self._tracebacks.dump))
+                server.launch.clue(
+                    Clue("", ECHO, "", quote(shown, self._channel), when, incident=self._tracebacks.dump)
+                )
             if server.engine is None and text.startswith("  File "):
                 found = _ENGINE_PATH.search(text)
                 server.engine = load_engine(found[1]) if found is not None else None
@@ -450,13 +459,13 @@ class Reader:
                 launch.hide(clue)
             return True
         if rule.code == "bad-flag" and launch is not None and launch.args:
-            launch = self._launched(server, self._engine_or_any(server), when, seen=True)  # arguments are refused first of all
+            launch = self._launched(
+                server, self._engine_or_any(server), when, seen=True
+            )  # arguments are refused first of all
         self._note(server, clue, when, events)
         return clue.fatal or rule.role == "cause"
 
-    def _exception(
-        self, server: _Server, raised: Raised, record: Record, when: Moment, events: list[Event]
-    ) -> None:
+    def _exception(self, server: _Server, raised: Raised, record: Record, when: Moment, events: list[Event]) -> None:
         launch = server.launch
         serving = launch is not None and launch.served
         clue = self._witness.exception(

@@ -71,14 +71,22 @@ class Witness:
             when=when,
             clock=record.time,
             rank=(raised.rank if raised is not None else "") or record.rank,
-            fatal=rule.fatal or (raised is not None and raised.fatal),
+            fatal=finding.fatal or (raised is not None and raised.fatal),
             incident=raised.incident if raised is not None else 0,
             advice=rule.advice,
             names=finding.groups,
         )
 
     def exception(
-        self, raised: Raised, record: Record, channel: int, when: Moment, *, serving: bool, dying: bool, phase: PhaseName | None
+        self,
+        raised: Raised,
+        record: Record,
+        channel: int,
+        when: Moment,
+        *,
+        serving: bool,
+        dying: bool,
+        phase: PhaseName | None,
     ) -> Clue:
         """What the last line of a traceback says."""
         finding = None

@@ -150,7 +150,7 @@ def test_any_chunking_reads_the_same(name: str, largest: int) -> None:
         ("cpu-unknown-flag", "sglang serve: error: unrecognized arguments: --no-such-flag 3"),
         (
             "cpu-model-missing",
-            "OSError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/nonexistent/model'.",
+            "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name'",
         ),
         (
             "h200-no-gpu",
@@ -201,7 +201,7 @@ def test_the_order_of_events_of_a_start() -> None:
     assert launch.args["speculative_eagle_topk"] == 4
     assert sum(isinstance(event, ReadySeen) for event in events) == 1
     assert sum(isinstance(event, ProbeLine) for event in events) > 40
-    assert [event.primary for event in events if isinstance(event, ErrorSeen)] == [False, True, False]
+    assert not any(event.primary for event in events if isinstance(event, ErrorSeen))  # a peer that went away is an echo
     ended = {event.phase: event.seconds for event in events if isinstance(event, PhaseEnded)}
     assert ended["draft-weights"] == 0.05
 
@@ -245,7 +245,7 @@ def test_weights_end_with_the_last_rank_and_not_with_a_full_bar() -> None:
     assert names(state) == ["launch", "weights"]
     state = state_of(*lines, "[2026-01-01 00:00:09 TP0] Load weight end. elapsed=8.00 s, type=X")
     assert (state.phase, state.progress) == ("kv-cache", None)
-    assert state.phases[1] == Phase("weights", "done", 8.0)
+    assert state.phases[1] == Phase("weights", "done", 8.0, ranks=(("TP0", 8.0), ("TP1", 4.0)))
 
 
 def test_the_slowest_rank_gives_the_progress() -> None:
