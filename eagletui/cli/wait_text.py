@@ -31,9 +31,10 @@ BAR_NEEDS = 70
 """Columns from which on there is room for a bar beside the figures."""
 NAME_CELLS = 14
 PLAIN_EVERY_S = 10.0
-PLAIN_STEP = 0.1
-"""In a pipe a bar is told when it moved by a tenth, or for so many seconds."""
-PLAIN_GAP_S = 1.0
+PLAIN_PARTS = 10
+"""In a pipe a bar is told when it moved by such a part of it, or after so many seconds."""
+PLAIN_GAP_S = 0.9
+"""And not oftener than that, but for its end; a little less than the second in which progress comes."""
 EVIDENCE_LINES = 5
 SIGNALLED = 128
 """Exit statuses from here on: it was told to end."""
@@ -205,22 +206,24 @@ def _card(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 class Sparse:
-    """Which of a bar's steps are told where lines stay: a tenth further, or some seconds later. `at` is monotonic."""
+    """Which of a bar's steps are told where lines stay: a part further, some seconds later, or its end. `at` is monotonic."""
 
     def __init__(self) -> None:
         self._at = float("-inf")
-        self._share = -1.0
+        self._done = 0
         self._bar: tuple[object, ...] | None = None
 
     def takes(self, told: ProgressTold, at: float) -> bool:
         """Whether it is told."""
-        bar, share = (told.phase, told.total, told.unit), told.done / told.total if told.total > 0 else 0.0
-        if bar != self._bar or share < self._share:
-            self._share = -1.0
-        due = at - self._at >= PLAIN_EVERY_S or share - self._share >= PLAIN_STEP
-        if not due or (bar == self._bar and at - self._at < PLAIN_GAP_S and share < 1):
+        bar = (told.phase, told.total, told.unit)
+        same = bar == self._bar and told.done >= self._done
+        further = not same or (told.done - self._done) * PLAIN_PARTS >= told.total or at - self._at >= PLAIN_EVERY_S
+        ends = (
+            bar == self._bar and told.total <= told.done > self._done
+        )  # compiling has a bar a kernel: those that end at once wait
+        if not ends and not (further and at - self._at >= PLAIN_GAP_S):
             return False
-        self._bar, self._at, self._share = bar, at, share
+        self._bar, self._at, self._done = bar, at, told.done
         return True
 
 
