@@ -35,7 +35,7 @@ def _fill(history: History, speed: float) -> None:
     from eagletui.logs.reader import Reader
     from eagletui.shell.poll import Machine
 
-    now = time.time()
+    now = float(int(time.time()))  # stamps are whole seconds: wherever in one a start began, it is told alike
     reader = Reader("sglang")
     reader.feed(log_of_a_start(now, speed), 0.0)
     state = reader.state

@@ -32,8 +32,8 @@ def test_six_starts_that_went_as_the_present_one_goes(speed: float) -> None:
     for start in found:
         assert start.cold is False
         assert set(start.phases) == set(now) - {"serving"}
-        assert start.ready_s == pytest.approx(reader.state.ready_s, rel=0.09, abs=1.2)
-        assert all(start.phases[name] == pytest.approx(now[name], rel=0.09, abs=1.2) for name in start.phases)
+        assert start.ready_s == pytest.approx(reader.state.ready_s, rel=0.09)
+        assert all(start.phases[name] == pytest.approx(now[name], rel=0.09) for name in start.phases)
     assert len({start.ready_s for start in found}) == 6
     again = [start.pace("weights") for start in earlier_starts(speed)]
     assert again == [start.pace("weights") for start in earlier_starts()]
