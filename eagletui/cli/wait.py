@@ -21,6 +21,7 @@ from eagletui.errors import EagletuiError, NodeError
 
 if TYPE_CHECKING:
     from eagletui.cli.wait_output import Output
+    from eagletui.history.store import History
     from eagletui.monitor.waiting import Ended, Limits
     from eagletui.nodes.base import Node
 
@@ -83,6 +84,7 @@ def wait(
     node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, timeout_s: float | None, as_json: bool
 ) -> int:  # fmt: skip
     """Wait and tell."""
+    from eagletui.cli.keeping import history_of
     from eagletui.cli.wait_output import NobodyReads, output_for
 
     out = output_for(as_json=as_json)
@@ -91,18 +93,20 @@ def wait(
         from eagletui.cli.prompter import TerminalPrompter
 
         prompter = TerminalPrompter()
-    chosen = open_chosen(node, ssh_config, speed, prompter)
+    chosen, history = open_chosen(node, ssh_config, speed, prompter), history_of(node, speed)
     try:
-        return asyncio.run(_wait(chosen, out, port=port, log_path=log_path, timeout_s=timeout_s))
+        return asyncio.run(_wait(chosen, out, history, port=port, log_path=log_path, timeout_s=timeout_s))
     except NobodyReads as gone:
         return gone.exit_status
 
 
-async def _wait(node: Node, out: Output, *, port: int | None, log_path: str | None, timeout_s: float | None) -> int:
+async def _wait(
+    node: Node, out: Output, history: History, *, port: int | None, log_path: str | None, timeout_s: float | None
+) -> int:
     from eagletui.monitor.waiting import Limits
 
     try:
-        return await wait_for(node, out, Limits(timeout_s=timeout_s), port=port, log_path=log_path)
+        return await wait_for(node, out, Limits(timeout_s=timeout_s), port=port, log_path=log_path, history=history)
     finally:
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):
@@ -110,9 +114,15 @@ async def _wait(node: Node, out: Output, *, port: int | None, log_path: str | No
 
 
 async def wait_for(
-    node: Node, out: Output, limits: Limits, *, port: int | None = None, log_path: str | None = None
+    node: Node,
+    out: Output,
+    limits: Limits,
+    *,
+    port: int | None = None,
+    log_path: str | None = None,
+    history: History | None = None,
 ) -> int:
-    """Connect and wait; gives the exit status. Raises NobodyReads."""
+    """Connect and wait; gives the exit status. `history`: see NodeMonitor. Raises NobodyReads."""
     from eagletui.monitor.happenings import Teller
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.monitor.waiting import Waiting
@@ -125,7 +135,7 @@ async def wait_for(
     if node.asked_person:
         began = time.monotonic()  # what a person took to answer is not the server's time
     failed: list[EagletuiError] = []
-    monitor = NodeMonitor(node, port=port, log_path=log_path, on_failure=failed.append)
+    monitor = NodeMonitor(node, port=port, log_path=log_path, on_failure=failed.append, history=history)
     waiting = Waiting(limits, began=began, port=port, teller=Teller(out.settled_s))
     news = asyncio.Event()
     monitor.on_change = news.set

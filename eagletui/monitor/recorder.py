@@ -152,8 +152,10 @@ class Recorder:
         self._go_on(now)
 
     async def aclose(self) -> None:
-        """What is known is written; waits for it a moment."""
+        """What is known is written; waits for it a moment. Who ends as soon as a server is ready ends between two ticks."""
         now = time.monotonic()
+        if self._seen is not None:
+            self._follow(self._seen, now)
         self._settle(now)
         self._go_on(now)
         if self._work is not None:
