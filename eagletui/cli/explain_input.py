@@ -21,6 +21,8 @@ IN_MEMORY = 16 << 20
 """Of a log that cannot be read backwards where it lies; more goes into a temporary file."""
 MAX_LINE = 4 << 20
 """A line longer than this is cut when a log is read backwards."""
+ZSTD_WINDOW = 1 << 31
+"""Bytes; what `zstd --long=31` needs."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 
 
@@ -97,29 +99,30 @@ def open_log(name: str) -> Iterator[Log]:
 def _opened(file: IO[bytes], name: str, *, seekable: bool) -> Iterator[Log]:
     try:
         begin = _read_some(file, 4)
-        plain: IO[bytes]
-        if begin.startswith(_GZIP):
-            plain, seekable = gzip.GzipFile(fileobj=cast("BinaryIO", _Again(begin, file))), False
-        elif begin.startswith(_ZSTD):
-            import zstandard
-
-            plain = zstandard.ZstdDecompressor(max_window_size=1 << 31).stream_reader(
-                cast("BinaryIO", _Again(begin, file)), read_across_frames=True
-            )
-            seekable = False
-        else:
-            plain = cast("BinaryIO", _Again(begin, file))
+        plain = _plain(begin, cast("BinaryIO", _Again(begin, file)))
+        seekable = seekable and not begin.startswith((_GZIP, _ZSTD))
         head = _read_some(plain, HEAD)
-        log = Log(cast("BinaryIO", file if seekable else plain), head, seekable=seekable)
         if seekable:
             file.seek(len(head))
-        yield log
+        yield Log(cast("BinaryIO", file) if seekable else plain, head, seekable=seekable)
     except (OSError, EOFError, zlib.error) as error:
         raise UsageError(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     except Exception as error:  # zstandard's own error, which is imported only where it is used
         if type(error).__name__ != "ZstdError":
             raise
         raise UsageError(f"{name} cannot be decompressed: {error}") from None
+
+
+def _plain(begin: bytes, file: BinaryIO) -> BinaryIO:
+    """The file's bytes without their compression, which its first ones tell."""
+    if begin.startswith(_GZIP):
+        return cast("BinaryIO", gzip.GzipFile(fileobj=file))
+    if begin.startswith(_ZSTD):
+        import zstandard
+
+        unpacked = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).stream_reader(file, read_across_frames=True)
+        return cast("BinaryIO", unpacked)
+    return file
 
 
 def _read_some(file: IO[bytes], size: int) -> bytes:
@@ -141,7 +144,8 @@ class _Again:
     def read(self, size: int = -1) -> bytes:
         """As a file's."""
         if not self._begin:
-            return self._file.read(size)
+            more: bytes = self._file.read(size)
+            return more
         if size < 0:
             size = len(self._begin)
         part, self._begin = self._begin[:size], self._begin[size:]

@@ -111,7 +111,7 @@ class ServerModel(_Model):
 class ExplainModel(_Model):
     """The whole object."""
 
-    schema_: Literal["eagletui.explain/1"] = Field("eagletui.explain/1", alias="schema")
+    schema_: Literal["eagletui.explain/1"] = Field(default="eagletui.explain/1", alias="schema")
     lines: int
     bytes: int
     servers: list[ServerModel]

@@ -29,9 +29,9 @@ def load_user_rules(path: Path | None = None) -> list[str]:
         return []
     except OSError as error:
         return [f"{path} cannot be read ({error.strerror or error}); your own rules are not used"]
+    if len(data) > MAX_SIZE:
+        return [f"{path} is larger than 1 MB; your own rules are not used"]
     try:
-        if len(data) > MAX_SIZE:
-            raise RuleError(f"{path.name}: larger than 1 MB")
         add_rules(rules_of(tomllib.loads(data.decode("utf-8")), path.name))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         return [f"{path} is no TOML ({error}); your own rules are not used"]

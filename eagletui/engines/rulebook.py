@@ -36,6 +36,7 @@ STEMS = (
 by itself."""
 
 BUILT_IN = ("sglang.toml", "vllm.toml", "common.toml")
+SHIPPED = "built-in"
 MAX_SEARCHED = 4_000
 """Characters of a text that are searched: what a line says stands near its beginning."""
 
@@ -132,9 +133,7 @@ class RuleBook:
                 return first._replace(fatal=True)
             named = found.groupdict()
             groups = tuple(group or "" for group in found.groups())
-            first = Finding(
-                rule, groups, found.start(), rule.fatal, named.get("exit") or "", named.get("signal") or ""
-            )
+            first = Finding(rule, groups, found.start(), rule.fatal, named.get("exit") or "", named.get("signal") or "")
             if rule.fatal or rule.role in ("warning", "suspect"):
                 return first
         return first
@@ -146,17 +145,8 @@ class RuleBook:
 _KEYS = {"code", "role", "match", "needs", "unless", "where", "fatal", "say", "advice", "phases"}
 
 
-def rule_of(row: dict[str, Any], name: str) -> Rule:
-    """A row of a table. Raises RuleError with its name and what is wrong."""
-
-    def words(key: str) -> tuple[str, ...]:
-        value = row.get(key, ())
-        if isinstance(value, str):
-            value = [value]
-        if not isinstance(value, list | tuple) or not all(isinstance(one, str) and one for one in value):
-            raise RuleError(f"{name}: {key} is no text, and no list of texts")
-        return tuple(value)
-
+def _check(row: dict[str, Any], name: str) -> None:
+    """Whether a row's values are of the right kinds. Raises RuleError."""
     unknown = sorted(set(row) - _KEYS)
     if unknown:
         raise RuleError(f"{name}: {unknown[0]} is no key of a rule; keys are {', '.join(sorted(_KEYS))}")
@@ -165,26 +155,38 @@ def rule_of(row: dict[str, Any], name: str) -> Rule:
             raise RuleError(f"{name}: {key} is no text")
     if not isinstance(row.get("fatal", False), bool):
         raise RuleError(f"{name}: fatal is neither true nor false")
+    for key, allowed in (("role", get_args(Role)), ("where", get_args(Where))):
+        if row.get(key, allowed[0]) not in allowed:
+            raise RuleError(f"{name}: {key} {row[key]!r} is none of {', '.join(allowed)}")
     if "match" not in row:
         raise RuleError(f"{name}: match is missing, the regular expression to search for")
-    role, where = row.get("role", "cause"), row.get("where", "any")
-    if role not in get_args(Role):
-        raise RuleError(f"{name}: role {role!r} is none of {', '.join(get_args(Role))}")
-    if where not in get_args(Where):
-        raise RuleError(f"{name}: where {where!r} is none of {', '.join(get_args(Where))}")
-    if not row.get("code") and role != "echo":
+    if not row.get("code") and row.get("role") != "echo":
         raise RuleError(f"{name}: code is missing")
-    needs = words("needs")
+
+
+def _words(row: dict[str, Any], key: str, name: str) -> tuple[str, ...]:
+    value = row.get(key, ())
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, list | tuple) or not all(isinstance(one, str) and one for one in value):
+        raise RuleError(f"{name}: {key} is no text, and no list of texts")
+    return tuple(value)
+
+
+def rule_of(row: dict[str, Any], name: str) -> Rule:
+    """A row of a table. Raises RuleError with its name and what is wrong."""
+    _check(row, name)
+    needs = _words(row, "needs", name)
     if not needs:
         raise RuleError(f"{name}: needs is missing, a literal that every such line holds")
-    for key in ("match", "unless"):
+    for key in ("match", "unless") if name != SHIPPED else ():  # ours are compiled when a line needs them
         try:
-            re.compile(row.get(key, "")) if name != "built-in" else None
+            re.compile(row.get(key, ""))
         except re.error as error:
             raise RuleError(f"{name}: {key} is no regular expression: {error}") from None
     return Rule(
-        row.get("code", ""), role, row["match"], needs, row.get("unless", ""), where, row.get("fatal", False),
-        row.get("say", ""), row.get("advice", ""), words("phases"),
+        row.get("code", ""), row.get("role", "cause"), row["match"], needs, row.get("unless", ""), row.get("where", "any"),
+        row.get("fatal", False), row.get("say", ""), row.get("advice", ""), _words(row, "phases", name),
     )  # fmt: skip
 
 
@@ -193,7 +195,7 @@ def rules_of(table: dict[str, Any], name: str) -> list[Rule]:
     rows = table.get("rule", [])
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise RuleError(f"{name}: rule is no list of tables; write [[rule]]")
-    if name == "built-in":
+    if name == SHIPPED:
         return [rule_of(row, name) for row in rows]
     return [rule_of(row, f"{name}, rule {number}") for number, row in enumerate(rows, 1)]
 
@@ -203,7 +205,7 @@ def built_in() -> RuleBook:
     """What ships: the engines' tables, then what no engine owns."""
     folder = resources.files("eagletui.engines").joinpath("rules")
     texts = [folder.joinpath(name).read_text("utf-8") for name in BUILT_IN]
-    return RuleBook([rule for text in texts for rule in rules_of(tomllib.loads(text), "built-in")])
+    return RuleBook([rule for text in texts for rule in rules_of(tomllib.loads(text), SHIPPED)])
 
 
 _users: list[Rule] = []

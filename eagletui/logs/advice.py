@@ -1,6 +1,8 @@
 """What a diagnosis is called in a sentence, and what to do about it: ours, from the flags in force and the launches before,
 never the program's own hints."""
 
+# ruff: noqa: E501, S108 - sentences stand as they are shown; a path in one opens nothing
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
@@ -156,10 +158,6 @@ def _warmup(facts: Facts) -> str:
     return "It loaded, and then could not answer its own first request: look at the exception below, and at proxies in its environment."
 
 
-def _trust(facts: Facts) -> str:
-    return "Read the code in the repository; if you trust it, add --trust-remote-code."
-
-
 _CODES: dict[str, tuple[str, str | Callable[[Facts], str]]] = {
     "cuda-oom": ("A GPU has no memory left", _cuda_oom),
     "kv-cache-too-small": ("The weights fit, but no memory is left for the KV cache", _kv_cache),
@@ -227,7 +225,10 @@ _CODES: dict[str, tuple[str, str | Callable[[Facts], str]]] = {
         "The model's architecture is not supported by this version",
         "Use a release of the engine that supports it, or check that the checkpoint's config.json is the right one.",
     ),
-    "trust-remote-code": ("The checkpoint brings code of its own, which was not allowed to run", _trust),
+    "trust-remote-code": (
+        "The checkpoint brings code of its own, which was not allowed to run",
+        "Read the code in the repository; if you trust it, add --trust-remote-code.",
+    ),
     "hub-auth": (
         "The hub refuses the model without a token that may read it",
         "Accept the model's terms on its page and give the server a token (HF_TOKEN) of that account.",

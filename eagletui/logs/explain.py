@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from eagletui.logs.advice import summary_of
 from eagletui.logs.causes import CODED_ECHO, ECHO, Causes, Clue, signal_code, was_asked
@@ -85,7 +86,7 @@ def explain(
         size += len(block)
         lines += block.count(b"\n")
         last = block[-1:]
-        text = text or not block.strip(b"\0 \r\n\t") == b""
+        text = text or block.strip(b"\0 \r\n\t") != b""
         reader.feed(block, 0.0)
     reader.flush(0.0)
     lines += last != b"\n"
@@ -170,7 +171,9 @@ _OUTER_TIME = re.compile(rb"(?:[A-Z]+ )?([0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+)(?:
 
 def is_newest_first(head: bytes) -> bool:
     """Whether the outer times of a log's beginning fall (an export of a cloud's log viewer)."""
-    times = [found[1] for line in head[:HEAD].splitlines() if (found := _OUTER_TIME.match(line)) is not None]
-    falls = sum(later < earlier for earlier, later in zip(times, times[1:], strict=False))
-    rises = sum(later > earlier for earlier, later in zip(times, times[1:], strict=False))
+    times: list[bytes] = [
+        found[1] for line in head[:HEAD].splitlines() if (found := _OUTER_TIME.match(line)) is not None
+    ]
+    falls = sum(later < earlier for earlier, later in pairwise(times))
+    rises = sum(later > earlier for earlier, later in pairwise(times))
     return falls >= ENOUGH_FALLS and falls > 4 * rises

@@ -7,73 +7,39 @@ nothing raises.
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
 from eagletui.engines.bars import Bar, read_bar
 from eagletui.engines.batch import BatchSample
-from eagletui.engines.rulebook import RuleBook, rule_book
-from eagletui.engines.spec import ENGINES, Engine, Mark, detail_in, elapsed_in, load_engine
+from eagletui.engines.rulebook import RuleBook
+from eagletui.engines.spec import ENGINES, Mark, detail_in, elapsed_in, load_engine
 from eagletui.logs.advice import Before
-from eagletui.logs.causes import ECHO, GENERIC, Clue
 from eagletui.logs.decoder import LineDecoder, RawLine
 from eagletui.logs.events import BatchSeen, Event, LaunchBegan, PhaseBegan, ProbeLine, ProgressSeen
-from eagletui.logs.faults import HEAD, Raised, Tracebacks
+from eagletui.logs.fault_reader import FaultReader
 from eagletui.logs.launch import LOADING, Launch
+from eagletui.logs.probe_lines import probe_in
+from eagletui.logs.progress import is_slow, progress_of
 from eagletui.logs.records import Record, is_later, read_record
+from eagletui.logs.server_log import ServerLog
 from eagletui.logs.stage import Moment
 from eagletui.logs.state import LogState, PhaseName, Progress
 from eagletui.logs.totals import Totals
-from eagletui.logs.witness import Witness, quote, suspect
+from eagletui.logs.witness import quote
 
 MAX_SOURCES = 64
 """Servers told apart in one file by their outer prefix; lines of further ones mean nothing."""
-TRUSTED_ELAPSED_S = 5.0
-"""A bar prints whole seconds: from here on n ÷ elapsed is better than the rate it prints."""
 PARTIAL_LIMIT = 4_096
 """An unfinished line longer than this is neither a bar nor a prompt."""
 PARTIAL_READ = 8_192
 """Characters of an unfinished line that are looked at, more than are shown: it is read anew with each chunk, and one of megabytes
 would cost milliseconds each time."""
-KEPT_LAUNCHES = 1_000
-"""Launches of one server that are remembered from one file, the oldest forgotten first."""
 KNOWN_BEFORE = 8
 """Earlier launches of a log that advice takes into account."""
-EARLY_CLUES = 64
-"""Clues kept from before a server's first launch was recognised."""
-SLOW_SHARD_S = 20.0
-"""A shard is some 5 GB: slower than this is a disk or a network far below what such a node has."""
-SLOW_AFTER = 2
-"""Shards after which a pace can be told."""
 
 _ANYBODYS = ("stopping", "stopped")
-_BEGINS = re.compile(r"usage: |\S+: error: ")
-_ENGINE_PATH = re.compile(r"/(sglang|vllm)/")
 _PROMPT = re.compile(r"(?:\[y/N\]|\(y/n\)|[Pp]assphrase[^:\n]{0,200}:|[Pp]assword[^:\n]{0,100}:)\s*\Z")
-_PROBE = re.compile(
-    r"(?P<client>127\.0\.0\.1|::1|\[::1\]|localhost):[0-9]+ - "
-    r'"GET (?P<path>/[a-z_0-9/]*)(?:\?[^" ]*)? HTTP/[0-9.]+" (?P<status>[0-9]{3})'
-)
-PROBE_PATHS = frozenset(
-    (
-        "/health",
-        "/health_generate",
-        "/ready",
-        "/ping",
-        "/metrics",
-        "/server_info",
-        "/get_server_info",
-        "/model_info",
-        "/get_model_info",
-        "/v1/models",
-        "/version",
-        "/load",
-        "/get_load",
-        "/v1/loads",
-    )
-)
-"""What we ask a server. Only GETs are ours."""
 
 
 class Line(NamedTuple):
@@ -84,30 +50,6 @@ class Line(NamedTuple):
     bar: Bar | None = None
     probe: ProbeLine | None = None
     error: bool = False
-
-
-class _Server:
-    """One server of a file."""
-
-    def __init__(self, source: str, engine: Engine | None) -> None:
-        self.source = source
-        self.engine = engine
-        self.launch: Launch | None = None
-        self.launches = 0
-        self.past: deque[Launch] = deque(maxlen=KEPT_LAUNCHES)
-        self.early: deque[Clue] = deque(maxlen=EARLY_CLUES)
-        self.totals = Totals()
-        self.bars: dict[str, Bar] = {}
-
-
-def probe_in(text: str) -> ProbeLine | None:
-    """The request that an access-log line tells of, when it is one of our own kind."""
-    if '"GET /' not in text:
-        return None
-    found = _PROBE.match(text)
-    if found is None or found["path"] not in PROBE_PATHS:
-        return None
-    return ProbeLine(found["path"], int(found["status"]))
 
 
 class Reader:
@@ -131,12 +73,11 @@ class Reader:
         self._known = [load_engine(name) for name in ENGINES] if engine is None else []
         self._decoder = LineDecoder()
         self._decoders = {0: self._decoder}
-        self._servers: dict[str, _Server] = {}
-        self._latest: _Server | None = None
-        self._tracebacks = Tracebacks()
-        self._rules = rules
-        self._asked: Witness | None = None
-        self._channel = 0
+        self._servers: dict[str, ServerLog] = {}
+        self._latest: ServerLog | None = None
+        self._faults = FaultReader(
+            rules, lambda server, when, seen: self._launched(server, self._engine_or_any(server), when, seen=seen)
+        )
         self._watch = watch
         self._newest: Moment | None = None
         self.lines = 0
@@ -149,7 +90,7 @@ class Reader:
         they are of; lines of several are merged as they arrive, and never mixed within a line."""
         self.bytes += len(chunk)
         self._decoder = self._decoders.get(channel) or self._decoders.setdefault(channel, LineDecoder())
-        self._channel = channel
+        self._faults.channel = channel
         events: list[Event] = []
         for line in self._decoder.decode(chunk):
             self._read(line, now, events)
@@ -160,7 +101,7 @@ class Reader:
     def flush(self, now: float, channel: int = 0) -> list[Event]:
         """The stream of a channel ended: its unfinished last line counts as a line."""
         events: list[Event] = []
-        self._channel = channel
+        self._faults.channel = channel
         for line in self._decoders[channel].flush() if channel in self._decoders else ():
             self._read(line, now, events)
         self._settle(now)
@@ -274,7 +215,7 @@ class Reader:
         if self._watch is not None:
             self._watch(shown)
 
-    def _server_of(self, record: Record) -> _Server | None:
+    def _server_of(self, record: Record) -> ServerLog | None:
         """The server that a record is of. A line without an outer prefix in a file that has them belongs to who spoke
         last."""
         if not record.source and self._latest is not None:
@@ -283,11 +224,11 @@ class Reader:
         if server is None:
             if len(self._servers) >= MAX_SOURCES:
                 return None
-            server = self._servers[record.source] = _Server(record.source, self._hint)
+            server = self._servers[record.source] = ServerLog(record.source, self._hint)
         self._latest = server
         return server
 
-    def _meaning(self, server: _Server, record: Record, when: Moment, events: list[Event]) -> Line:
+    def _meaning(self, server: ServerLog, record: Record, when: Moment, events: list[Event]) -> Line:
         text = record.text
         if server.engine is None and record.process:
             server.engine = load_engine("vllm")
@@ -299,7 +240,7 @@ class Reader:
         if mark is not None and mark.act in ("launch", "args"):
             self._apply(server, mark, record, when, events)
             return Line(record)
-        error = self._fault(server, record, when, events)
+        error = self._faults.read(server, record, when, events)
         if mark is not None:
             self._apply(server, mark, record, when, events)
         probe = probe_in(text) if mark is None else None
@@ -314,7 +255,7 @@ class Reader:
 
     # ---- engines -----------------------------------------------------------------------------------------------------
 
-    def _batch(self, server: _Server, text: str) -> BatchSample | None:
+    def _batch(self, server: ServerLog, text: str) -> BatchSample | None:
         for engine in (server.engine,) if server.engine is not None else self._known:
             if text.startswith(engine.batch_words):
                 sample = engine.read_batch(text)
@@ -323,7 +264,7 @@ class Reader:
                     return sample
         return None
 
-    def _mark(self, server: _Server, text: str) -> Mark | None:
+    def _mark(self, server: ServerLog, text: str) -> Mark | None:
         """The milestone that a text is. While the engine is not known, only what one engine alone prints tells it."""
         if server.engine is not None:
             return server.engine.mark(text)
@@ -336,10 +277,10 @@ class Reader:
                 return mark
         return None
 
-    def _engine_or_any(self, server: _Server) -> str:
+    def _engine_or_any(self, server: ServerLog) -> str:
         return server.engine.name if server.engine is not None else ""
 
-    def _launched(self, server: _Server, engine: str, when: Moment, *, seen: bool) -> Launch:
+    def _launched(self, server: ServerLog, engine: str, when: Moment, *, seen: bool) -> Launch:
         """The server's launch; a new one when there is none, or when `seen` says that a process begins."""
         if server.launch is None or seen:
             server.launches += 1
@@ -357,11 +298,11 @@ class Reader:
                 server.launch.clue(clue)
             server.early.clear()
             if seen:
-                self._tracebacks.clear()
+                self._faults.clear()
                 self._newest = when if when.stamp is not None else None
         return server.launch
 
-    def _apply(self, server: _Server, mark: Mark, record: Record, when: Moment, events: list[Event]) -> None:
+    def _apply(self, server: ServerLog, mark: Mark, record: Record, when: Moment, events: list[Event]) -> None:
         act = mark.act
         if act in ("launch", "args"):
             events += self._begin_launch(server, mark, record, when)
@@ -380,7 +321,7 @@ class Reader:
         if act != "end" and detail is not None:
             launch.describe(cast("PhaseName", detail[0]), record.rank, detail[1])
 
-    def _begin_launch(self, server: _Server, mark: Mark, record: Record, when: Moment) -> list[Event]:
+    def _begin_launch(self, server: ServerLog, mark: Mark, record: Record, when: Moment) -> list[Event]:
         engine, launch = server.engine, server.launch
         if engine is None:
             return []
@@ -399,94 +340,9 @@ class Reader:
 
     # ---- faults, figures, bars ---------------------------------------------------------------------------------------
 
-    @property
-    def _witness(self) -> Witness:
-        # Compiling the tables takes a moment that nobody has before a first line is there.
-        if self._asked is None:
-            self._asked = Witness(self._rules if self._rules is not None else rule_book())
-        return self._asked
-
-    def _fault(self, server: _Server, record: Record, when: Moment, events: list[Event]) -> bool:
-        """What a line says of a failure; whether it is to be shown as an error."""
-        text = record.text
-        writer = record.source + record.process
-        if text.endswith(HEAD):
-            self._tracebacks.begin(writer, record.rank, fatal="hit an exception" in text)
-            self._ruled(server, record, when, events, None)
-            return True
-        raised: Raised | None = None
-        if record.time and not record.origin:
-            self._tracebacks.record_began(writer)  # SGLang prints the lines of a traceback bare
-        elif self._tracebacks.open:
-            ended = self._tracebacks.follow(writer, text, record.number)
-            if ended is not None:
-                self._exception(server, ended, record, when, events)
-                return True
-            raised = self._tracebacks.after(writer, text)
-            frame = self._tracebacks.newest_first(text, record.number)
-            if frame is not None and server.launch is not None:
-                shown = record._replace(text=frame.text)
-                server.launch.clue(
-                    Clue("", ECHO, "", quote(shown, self._channel), when, incident=self._tracebacks.dump)
-                )
-            if server.engine is None and text.startswith("  File "):
-                found = _ENGINE_PATH.search(text)
-                server.engine = load_engine(found[1]) if found is not None else None
-        elif "Current thread 0x" in text:
-            self._tracebacks.newest_first(text, record.number)
-        return self._ruled(server, record, when, events, raised)
-
-    def _ruled(self, server: _Server, record: Record, when: Moment, events: list[Event], raised: Raised | None) -> bool:
-        """Apply the rule that a line fits. `raised`: the exception that it still belongs to the message of."""
-        launch = server.launch
-        phase = launch.current if launch is not None else "launch"
-        finding = self._witness.find(record, exception=raised is not None, phase=phase)
-        if finding is None:
-            return False
-        rule = finding.rule
-        if rule.role == "suspect":
-            if launch is not None:
-                launch.suspect(suspect(finding, record, self._channel))
-            return False
-        if rule.role == "warning":
-            if launch is not None and (launch.served or rule.code != "request-error"):
-                launch.warn(rule.code, quote(record, self._channel, finding.start), when)
-            return False
-        dying = launch is not None and launch.crashed
-        clue = self._witness.clue(finding, record, self._channel, when, raised=raised, dying=dying)
-        if rule.code == "hidden-error":
-            if launch is not None:
-                launch.hide(clue)
-            return True
-        if rule.code == "bad-flag" and launch is not None and launch.args:
-            launch = self._launched(
-                server, self._engine_or_any(server), when, seen=True
-            )  # arguments are refused first of all
-        self._note(server, clue, when, events)
-        return clue.fatal or rule.role == "cause"
-
-    def _exception(self, server: _Server, raised: Raised, record: Record, when: Moment, events: list[Event]) -> None:
-        launch = server.launch
-        serving = launch is not None and launch.served
-        clue = self._witness.exception(
-            raised, record, self._channel, when, serving=serving, dying=launch is not None and launch.crashed,
-            phase=launch.current if launch is not None else "launch",
-        )  # fmt: skip
-        if launch is not None and serving and not raised.fatal and clue.strength == GENERIC:
-            launch.warn("request-error", clue.quote, when)
-        self._note(server, clue, when, events)
-
-    def _note(self, server: _Server, clue: Clue, when: Moment, events: list[Event]) -> None:
-        """Give a clue to the launch that it is of."""
-        launch = server.launch
-        if launch is None:
-            if not clue.fatal:
-                server.early.append(clue)
-                return
-            launch = self._launched(server, self._engine_or_any(server), when, seen=False)
-        events += launch.clue(clue)
-
-    def _sample(self, server: _Server, sample: BatchSample, record: Record, when: Moment, events: list[Event]) -> None:
+    def _sample(
+        self, server: ServerLog, sample: BatchSample, record: Record, when: Moment, events: list[Event]
+    ) -> None:
         if not sample.dp_rank and record.ranks:
             data_rank = next((rank for rank in record.ranks if rank.startswith("DP")), "")
             if data_rank:
@@ -502,7 +358,7 @@ class Reader:
             if (sample.gen_tok_s or 0) > 0 or (sample.input_tok_s or 0) > 0 or (sample.new_tokens or 0) > 1:
                 server.launch.tokens_seen(when)
 
-    def _bar(self, server: _Server, bar: Bar, record: Record, when: Moment, events: list[Event]) -> None:
+    def _bar(self, server: ServerLog, bar: Bar, record: Record, when: Moment, events: list[Event]) -> None:
         launch = server.launch
         if launch is None or launch.served or launch.crashed or bar.total is None or bar.total <= 0:
             return
@@ -525,35 +381,18 @@ class Reader:
         self._progress(server, bar, unit, record, when, events)
 
     def _progress(
-        self, server: _Server, bar: Bar, unit: str, record: Record, when: Moment, events: list[Event]
+        self, server: ServerLog, bar: Bar, unit: str, record: Record, when: Moment, events: list[Event]
     ) -> None:
         if any(one.total != bar.total or one.label not in (bar.label, "") for one in server.bars.values()):
             server.bars.clear()
         server.bars[record.source + record.process] = bar
         slowest = min(server.bars.values(), key=lambda one: one.done)
-        progress = _progress_of(slowest, unit, record.rank)
+        progress = progress_of(slowest, unit, record.rank)
         if server.launch is not None and progress != server.launch.progress:
             server.launch.move_bar(progress, slowest.elapsed_s, when)
             events.append(ProgressSeen(progress, server.source))
-            if unit == "shards" and _is_slow(slowest):
-                server.launch.warn("slow-load", quote(record, self._channel), when)
-
-
-def _is_slow(bar: Bar) -> bool:
-    """Whether shards come slower than any disk in order gives them. Several readers at once finish in a bunch: no pace."""
-    if bar.label.startswith("Multi-thread") or bar.done < SLOW_AFTER or not bar.total or bar.done >= bar.total:
-        return False
-    return bar.elapsed_s is not None and bar.elapsed_s / bar.done >= SLOW_SHARD_S
-
-
-def _progress_of(bar: Bar, unit: str, rank: str) -> Progress:
-    total = bar.total or 0
-    rate = bar.rate
-    if bar.elapsed_s is not None and bar.elapsed_s >= TRUSTED_ELAPSED_S and bar.done:
-        rate = bar.done / bar.elapsed_s
-    left = max(0, total - bar.done)
-    eta = 0.0 if not left else (left / rate if rate and bar.done else None)
-    return Progress(bar.done, total, unit, rate, eta, bar.label, rank)
+            if unit == "shards" and is_slow(slowest):
+                server.launch.warn("slow-load", quote(record, self._faults.channel), when)
 
 
 def _tell(launch: Launch, mark: Mark, record: Record, when: Moment) -> list[Event]:

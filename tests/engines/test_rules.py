@@ -75,7 +75,7 @@ LINES: list[tuple[str, str]] = [
     ("nohup: failed to run command 'pyhton3': No such file or directory", "cause never-started fatal"),
     ("/usr/bin/python3: No module named sglang", "cause import-error fatal"),
     ("terminate called after throwing an instance of 'c10::DistBackendError'", "wrapper nccl-error fatal"),
-    ("INFO:     127.0.0.1:1 - \"GET /error/404?crash=1 HTTP/1.1\" 200 OK", ""),
+    ('INFO:     127.0.0.1:1 - "GET /error/404?crash=1 HTTP/1.1" 200 OK', ""),
     ("Using default HuggingFace chat template with detected content format: string", ""),
     ("", ""),
 ]  # fmt: skip
