@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from eagletui.engines.shapes import title_of
 from eagletui.servers.family import Identity
 from eagletui.servers.model import Member, Server
 from eagletui.shell.poll import PollAnswer
@@ -21,6 +22,8 @@ class FamilyCount:
     launcher_alive: bool = True
     renamed: bool = False
     """Since it was set to False a member took another name: its role may be another one, too."""
+    helpers_gone: dict[int, Member] = field(default_factory=dict)
+    """Members with a title of the engine's that left since this was emptied, without which answers still come."""
     alive: int = 0
     total: int = 0
 
@@ -51,6 +54,8 @@ class FamilyCount:
                 self.gone[identity[0]] = member
             else:
                 del self.members[identity]
+                if title_of(member.process.argv, member.process.comm) is not None:
+                    self.helpers_gone[identity[0]] = member
         self.launcher_alive = launcher[0] not in self.gone
         self.total = len(self.members)
         self.alive = self.total - len(self.gone)

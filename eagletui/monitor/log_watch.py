@@ -73,6 +73,13 @@ class LogWatch:
         return any(stream.following for stream in self._streams)
 
     @property
+    def empty(self) -> bool | None:
+        """Whether nothing was ever written into it; None where it was not read."""
+        if self._errors or not self._streams or (not self.following and not self._reader.bytes):
+            return None
+        return not self._reader.bytes
+
+    @property
     def state(self) -> LogState:
         """What the log says of the launch; quoted text has its secrets masked."""
         raw = self._reader.state

@@ -143,6 +143,8 @@ class NodeMonitor:
             undecided=self._judged and not self._chosen and self._port is None and len(self._inventory.servers) > 1,
             family_at=watch.family_at if watch else None,
             fresh_since=self._fresh_since,
+            deep_health=watch.deep.view if watch else None,
+            diagnosis=watch.diagnosis(verdict, now) if watch else None,
             estimate=self._recorder.estimate(watch, verdict.state, now),
         )
         return aged(found, self._sleeps.aged) if self._sleeps else found
@@ -323,7 +325,7 @@ class NodeMonitor:
                 look = newcomers.renamed(answer.rows) or look
                 left = self._family.polled(answer, launcher)
                 family = self._family
-                watch.members(family.alive, family.total, dict(family.gone), launcher_alive=family.launcher_alive)
+                await watch.polled(poller, answer, family)
                 look = look or (left and not family.launcher_alive)
                 look = look or (family.renamed and now - looked >= LOOK_STARTING_S)
             elif young:
@@ -422,7 +424,13 @@ class NodeMonitor:
             return
         started = None if server.age_s is None else time.monotonic() - server.age_s
         self._watch = ServerWatch(
-            self._node, server, keeper=self._keeper, started=started, skew_s=self._skew_s(), on_change=self._mark
+            self._node,
+            server,
+            keeper=self._keeper,
+            started=started,
+            skew_s=self._skew_s(),
+            gpus=lambda: self._gpus.view,
+            on_change=self._mark,
         )
         self._family = FamilyCount()
         self._family.found(server)

@@ -4,37 +4,47 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from eagletui.engines.batch import BatchSample
 from eagletui.engines.metrics import Figures, between, read_metrics
 from eagletui.engines.spec import load_engine
-from eagletui.monitor.figures import SERIES, taken, tell_tokens
+from eagletui.logs.state import Diagnosis, LogState, PhaseName
+from eagletui.monitor.autopsy import Autopsy, Case
+from eagletui.monitor.deep_health import DeepHealth, Situation
+from eagletui.monitor.family_watch import FamilyCount
+from eagletui.monitor.figures import SERIES, taken
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.log_watch import LogWatch
+from eagletui.monitor.movement import Movement
+from eagletui.monitor.poller import Poller
 from eagletui.monitor.probes import HEALTH_TIMEOUT_S, Answer, Prober, health_interval_s
 from eagletui.monitor.series import Series
 from eagletui.monitor.sleep import Missed
-from eagletui.monitor.snapshot import STALE_S, Health, Throughput, Verdict
+from eagletui.monitor.snapshot import STALE_S, GpuView, Health, Throughput, Verdict
 from eagletui.monitor.together import Together
+from eagletui.monitor.tokens import Tokens
 from eagletui.nodes.base import Node
+from eagletui.servers.family import Identity
+from eagletui.servers.gpu_trouble import busy_pct, trouble
 from eagletui.servers.model import Member, Reason, Server, State
-from eagletui.servers.verdict import Evidence, HealthSeen, judge
+from eagletui.servers.stalls import Stillness, stillness
+from eagletui.servers.verdict import FLOWING_S, Evidence, HealthSeen, judge
+from eagletui.shell.poll import PollAnswer
 
 METRICS_EVERY_S = 15.0
 """Beside a log that is followed: /metrics is the second witness, and each scrape is a line in the user's log."""
 METRICS_ALONE_EVERY_S = 2.0
 """Without a log it is the only one."""
 METRICS_TIMEOUT_S = 5.0
-RUNNING_FRESH_S = 30.0
 LATENCIES = 60
-CATCH_UP_S = 3.0
-"""Lines that come within it after a break were written during the break: no sign that tokens flow now."""
+_NEEDED = frozenset({"launcher", "scheduler", "detokenizer"})
+"""Roles that every answer passes through."""
 
 
 class ServerWatch:
-    """Everything known of one server. `on_change` is called after each change."""
+    """Everything known of one server. `gpus`: the node's, as last seen. `on_change` is called after each change."""
 
     def __init__(
         self,
@@ -44,6 +54,7 @@ class ServerWatch:
         keeper: Keeper,
         started: float | None,
         skew_s: float | None,
+        gpus: Callable[[], GpuView],
         on_change: Callable[[], None],
     ) -> None:
         self.server = server
@@ -73,13 +84,22 @@ class ServerWatch:
         """What was seen before it was seen before a break of the link: it is shown, and says nothing about now."""
         self._node = node
         self._on_change = on_change
+        self.usual_s: Mapping[PhaseName, float] = {}
+        """How long each phase takes by earlier launches, as far as that is known."""
+        self.benchmarking = False
+        """A benchmark of ours runs: nothing is asked that costs the server a token."""
+        self.autopsy = Autopsy(node, on_change)
+        self.deep = DeepHealth(self.engine.deep_health_path, self._situation, on_change)
+        self._movement = Movement()
+        self._helpers_gone: dict[int, Member] = {}
+        self._gpus = gpus
+        self._told: tuple[State, str] | None = None
         self._probe = asyncio.Event()
         self._prober: Prober | None = None
         self._was_ready = False
         self._ready_at: float | None = None
         self._asked_at = 0.0
-        self._running: tuple[float, int] | None = None
-        self._tokens_at: float | None = None
+        self._tokens = Tokens()
         self._figures: tuple[float, Figures] | None = None
         self._since: dict[State, float] = {}
 
@@ -104,9 +124,11 @@ class ServerWatch:
         try:
             async with Together() as tasks:
                 tasks.create_task(self.log.run(), name="log")
+                tasks.create_task(self.autopsy.run(self.server.pid), name="autopsy")
                 if self._prober is not None:
                     tasks.create_task(self._watch_health(self._prober), name="health")
                     tasks.create_task(self._watch_metrics(self._prober), name="metrics")
+                    tasks.create_task(self.deep.run(self._prober), name="deep-health")
         finally:
             prober, self._prober = self._prober, None
             if prober is not None:
@@ -121,12 +143,24 @@ class ServerWatch:
         if opened:
             self.probe_now()
 
-    def members(self, alive: int, total: int, missing: dict[int, Member], *, launcher_alive: bool) -> None:
-        """The poller counted the family."""
-        changed = (alive, total, launcher_alive) != (self.alive, self.total, self.launcher_alive)
-        self.alive, self.total, self.missing, self.launcher_alive = alive, total, missing, launcher_alive
-        self.family_at = time.monotonic()
-        if changed:
+    async def polled(self, poller: Poller, answer: PollAnswer, family: FamilyCount) -> None:
+        """The poller told of the family. Raises LinkLostError."""
+        now = time.monotonic()
+        changed = (family.alive, family.total, family.launcher_alive) != (self.alive, self.total, self.launcher_alive)
+        self.alive, self.total, self.launcher_alive = family.alive, family.total, family.launcher_alive
+        self.missing = dict(family.gone)
+        self.family_at = now
+        if self._was_ready:  # while it loads, helpers come and go
+            self._helpers_gone |= family.helpers_gone
+        family.helpers_gone.clear()
+        self._movement.polled(answer.rows, family.members, now)
+        self._movement.gpus(self._gpus().report, family.pids, now)
+        quiet_s = self._quiet_s(now) if self.log.state.state == "starting" else None
+        await self._movement.ask(poller, family.pids, quiet_s)
+        verdict = self.verdict(time.monotonic())  # what only time changes, a stall, is told as soon as it is one
+        told = (verdict.state, verdict.reason.code)
+        if changed or told != self._told:
+            self._told = told
             self._on_change()
 
     def link_lost(self, at: float) -> None:
@@ -137,6 +171,7 @@ class ServerWatch:
     def link_up(self, now: float) -> None:
         """It is seen again: what was known before gives no verdict any more."""
         self._fresh_since = now
+        self._tokens.link_up(now)
         self._figures = None  # counters over a break give a mean of it, not a rate of now
         for series in self.series.values():
             series.gap_ended(now)
@@ -145,6 +180,7 @@ class ServerWatch:
         """Time passed without us, until now."""
         if gap.kind == "slept":
             self._fresh_since = now
+            self._tokens.link_up(now)
             self._figures = None
         for series in self.series.values():
             if gap.kind == "slept":
@@ -157,11 +193,6 @@ class ServerWatch:
     def _is_fresh(self, at: float | None) -> bool:
         return at is not None and at >= self._fresh_since
 
-    def _tokens_seen_at(self) -> float | None:
-        """When a token was last seen, of those that say something about now."""
-        at = self._tokens_at
-        return None if at is None or (self._fresh_since and at < self._fresh_since + CATCH_UP_S) else at
-
     def _looking_again(self) -> bool:
         """Whether too little was seen since the break: a live family, and a sign of what it does."""
         if not self._fresh_since or self.launcher_alive is False:
@@ -169,55 +200,119 @@ class ServerWatch:
         if not self._is_fresh(self.family_at):
             return True
         return self.server.port is not None and not (
-            self._is_fresh(self.health.at) or self._tokens_seen_at() is not None
+            self._is_fresh(self.health.at) or self._tokens.age_s(time.monotonic()) is not None
         )
 
     def verdict(self, now: float) -> Verdict:
         """The state by everything known now."""
         if self._looking_again():
             return Verdict(State.UNKNOWN, Reason("looking", "asking the server again, after a break"))
-        health = self.health
-        seen = None
-        if health.at is not None and self._is_fresh(health.at):
-            seen = HealthSeen(health.status, health.error, now - health.at)
-        log = self.log.state
+        log = self._log()
         if (
-            self._ready_at is not None
-            and not self._was_ready
-            and (health.at is None or self._asked_at < self._ready_at)
-        ):
-            log = replace(log, state="starting", phase="warmup")  # its own word is not enough: /health is being asked
-        running = None
-        if self._running and self._is_fresh(self._running[0]) and now - self._running[0] <= RUNNING_FRESH_S:
-            running = self._running[1]
-        if (
-            health.at is None
+            self.health.at is None
             and log.state == "unknown"
             and self.launcher_alive is not False
             and self.server.port is not None
         ):
             # Nothing was heard yet: no verdict is better than a wrong one that flashes by.
             return Verdict(State.UNKNOWN, Reason("looking", f"asking the server on port {self.server.port}"))
-        tokens_at = self._tokens_seen_at()
-        state, reason = judge(
-            Evidence(
-                server=self.server,
-                launcher_alive=self.launcher_alive,
-                alive=self.alive,
-                total=self.total,
-                missing=tuple(self.missing.values()),
-                log=log,
-                health=seen,
-                running=running,
-                tokens_age_s=None if tokens_at is None else now - tokens_at,
-                was_ready=self._was_ready,
-            )
-        )
+        state, reason = judge(self._evidence(log, now))
         since = self._since.get(state)
         if since is None:
             self._since = {state: now}
             since = now
+        if state is State.CRASHED:
+            self.autopsy.died(since)
+        else:
+            self.autopsy.lives()
         return Verdict(state, reason, since)
+
+    def diagnosis(self, verdict: Verdict, now: float) -> Diagnosis | None:
+        """Why it died or stands, None while it is well or the cause is still gathered."""
+        rank = next((member.rank for member in self._suspended(now) if member.rank), None)
+        grew_at = self.log.view().grew_at
+        return self.autopsy.diagnosis(Case(self.server, self.missing, self.log.state, verdict, rank, grew_at), now)
+
+    def _log(self) -> LogState:
+        """What its log says, as far as that is enough."""
+        log = self.log.state
+        asked = self.health.at is not None and (self._ready_at is None or self._asked_at >= self._ready_at)
+        if self._ready_at is not None and not self._was_ready and not asked:
+            log = replace(log, state="starting", phase="warmup")  # its own word is not enough: /health is being asked
+        return log
+
+    def _evidence(self, log: LogState, now: float) -> Evidence:
+        running, queued = (None, None) if self.server.foreign_listener else self._tokens.work(now)
+        report = self._gpus().report
+        pids = self._pids()
+        return Evidence(
+            server=self.server,
+            launcher_alive=self.launcher_alive,
+            alive=self.alive,
+            total=self.total,
+            missing=tuple(self.missing.values()),
+            log=log,
+            health=self._seen(self.health, now),
+            running=running,
+            tokens_age_s=self._tokens.age_s(now),
+            was_ready=self._was_ready,
+            queued=queued,
+            no_tokens_s=self._tokens.without_s(now),
+            deep=None if self.deep.view is None else self._seen(self.deep.view, now),
+            stillness=self._stillness(log, now),
+            suspended=self._suspended(now),
+            waiting=tuple(
+                (member, s) for who, s in self._movement.waiting(now).items() if (member := self._member(who))
+            ),
+            helpers_gone=tuple(self._helpers_gone.values()),
+            gpu_trouble=trouble(report, pids, self.server.tp),
+            gpu_busy_pct=busy_pct(report, pids),
+            log_empty=self.log.empty,
+        )
+
+    def _seen(self, health: Health, now: float) -> HealthSeen | None:
+        """A probe's answer, if it is of now."""
+        if health.at is None or not self._is_fresh(health.at):
+            return None
+        return HealthSeen(health.status, health.error, now - health.at, health.latency_ms)
+
+    def _pids(self) -> frozenset[int]:
+        return frozenset(member.process.pid for member in self.server.family)
+
+    def _member(self, who: Identity) -> Member | None:
+        return next((m for m in self.server.family if (m.process.pid, m.process.started) == who), None)
+
+    def _suspended(self, now: float) -> tuple[Member, ...]:
+        """Members that a signal stopped, of those that every answer needs."""
+        found = [self._member(who) for who in self._movement.suspended(now)]
+        return tuple(member for member in found if member is not None and member.role in _NEEDED)
+
+    def _quiet_s(self, now: float) -> float | None:
+        """For how long the running phase has not moved by the log; None where the log is not followed, and cannot tell."""
+        phase = next((one for one in reversed(self.log.state.phases) if one.status == "running"), None)
+        if phase is None or phase.quiet_since is None or not self.log.following:
+            return None
+        return max(0.0, now - max(phase.quiet_since, self._fresh_since))
+
+    def _stillness(self, log: LogState, now: float) -> Stillness | None:
+        quiet_s = self._quiet_s(now)
+        if quiet_s is None or log.phase is None:
+            return None
+        return stillness(log, quiet_s, self._movement.moves(now), self.usual_s.get(log.phase))
+
+    def _situation(self) -> Situation:
+        """What decides whether /health_generate is asked."""
+        now = time.monotonic()
+        age = self._tokens.age_s(now)
+        ready = self.health.status == 200 and self._was_ready and self.launcher_alive is not False
+        work = self._tokens.work(now)
+        return Situation(
+            ready=ready and not self.missing and not self.server.foreign_listener,
+            flowing=age is not None and age <= FLOWING_S,
+            requests=None if work == (None, None) else any(work),
+            without_s=self._tokens.without_s(now),
+            benchmarking=self.benchmarking,
+        )
 
     def current_throughput(self, now: float) -> Throughput:
         """The last figures, marked stale when they are old."""
@@ -226,8 +321,8 @@ class ServerWatch:
 
     def _batch(self, sample: BatchSample, at: float) -> None:
         """Figures from a batch line or /metrics. Fields that it does not tell keep their last value."""
-        if tell_tokens(sample):
-            self._tokens_at = max(at, self._tokens_at or at)
+        if sample.kind != "metrics":
+            self._tokens.line(sample, at)
         now = taken(self.throughput, sample, at)
         if now is None:
             return
@@ -256,7 +351,8 @@ class ServerWatch:
     def _take_health(self, answer: Answer, now: float) -> None:
         old = self.health
         latencies = old.latencies if answer.latency_ms is None else (*old.latencies, answer.latency_ms)[-LATENCIES:]
-        self._was_ready = self._was_ready or answer.status == 200
+        # Another process on the port answers for itself: the bind that failed is told a moment later.
+        self._was_ready = self._was_ready or (answer.status == 200 and not self.server.foreign_listener)
         self.health = Health(
             old.path, answer.status, answer.latency_ms, now, answer.error, answer.detail, latencies, old.asked + 1
         )
@@ -277,15 +373,13 @@ class ServerWatch:
     def _take_metrics(self, body: bytes, now: float) -> None:
         figures = read_metrics(body.decode("utf-8", "replace"), self.engine)
         sample = figures.sample
+        self._tokens.metrics(None if self._figures is None else self._figures[1], figures, now)
         if self._figures is not None:
             sample = between(self._figures[1], figures, now - self._figures[0])
         self._figures = (now, figures)
-        if sample.running is not None:
-            self._running = (now, sample.running)
-            if not sample.running:
-                sample = sample._replace(
-                    gen_tok_s=None, accept_len=None, accept_rate=None
-                )  # the gauges keep the last busy moment's figures
+        if sample.running == 0:
+            # The gauges keep the last busy moment's figures.
+            sample = sample._replace(gen_tok_s=None, accept_len=None, accept_rate=None)
         self._batch(sample, now)
 
 
