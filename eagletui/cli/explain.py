@@ -34,7 +34,7 @@ _FAILED = {"crashed": 13, "stalled": 12}
 @click.option("--json", "as_json", is_flag=True, help="Print the object eagletui.explain/1 instead of text.")
 def explain(logfile: str, engine: str, idle_s: float | None, exit_code: int | None, as_json: bool) -> int:
     """Read it, and print."""
-    from eagletui.config.rules import load_user_rules
+    from eagletui.cli.user_rules import load_user_rules
     from eagletui.logs.explain import explain as read
 
     if logfile == "":

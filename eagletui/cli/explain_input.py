@@ -11,8 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
-import click
-
 from eagletui.errors import UsageError
 from eagletui.logs.explain import HEAD, is_newest_first
 
@@ -158,4 +156,4 @@ class _Again:
 
 def from_terminal(name: str) -> bool:
     """Whether a person would have to type the log."""
-    return name == "-" and sys.stdin.isatty() and click.get_text_stream("stdin").isatty()
+    return name == "-" and sys.stdin.isatty()
