@@ -39,6 +39,7 @@ class WeightsRead:
     def __init__(self) -> None:
         self._first: dict[int, ReadBytes] = {}
         self._last: dict[int, ReadBytes] = {}
+        self._begun = 0
 
     def see(self, rows: Iterable[ReadBytes]) -> None:
         """The counters now. Of a process that ended what it had read stays."""
@@ -48,6 +49,12 @@ class WeightsRead:
                 continue  # another process with the number of one that ended
             self._first.setdefault(row.pid, row)
             self._last[row.pid] = row
+        self._begun = self._begun or len(self._first)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the most of those that were looked at were so from the begin: ranks that were found late have read unseen."""
+        return 2 * self._begun >= len(self._first) > 0
 
     @property
     def from_disk(self) -> int | None:
@@ -66,6 +73,6 @@ class WeightsRead:
         """Whether it is a cold start, while it loads: `done` is the share that is loaded (0 to 1), `size` the bytes of the whole
         by earlier launches, None where they do not tell. None as long as it cannot be said."""
         read = self.from_disk
-        if read is None or done is None or done < TOLD:
+        if read is None or done is None or done < TOLD or not self.is_whole:
             return None
         return is_cold(read, self.size(None if size is None else int(size * done)), done)

@@ -148,6 +148,8 @@ class Recorder:
         if self._seen is not None:
             self._follow(self._seen, now)
             await self._ask_reads(self._seen, poller, pids, now)
+            if self._seen.earlier and not watch.usual_s and (usual := self.estimate(watch, State.STARTING, now)):
+                watch.usual_s = usual.usual  # a silence of usual length is no stall
         self._settle(now)
         self._go_on(now)
 
@@ -212,13 +214,16 @@ class Recorder:
             return
         seen.read_at = now
         seen.reads.see(await poller.io(pids))
-        if seen.reads.from_disk is None:
+        read = seen.reads.from_disk
+        if read is None:
             seen.reading, seen.reads = False, None  # its counters are not ours to read
+        elif not loading and not seen.reads.is_whole:
+            seen.reading, seen.reads = False, None
         elif not loading:
             seen.reading = False
             told = told_size(weights.detail, seen.kind.tp or 1)
-            seen.read, seen.size = seen.reads.from_disk, seen.reads.size(told)
-            seen.cold = is_cold(seen.read, seen.size)
+            seen.read, seen.size = read, seen.reads.size(told)
+            seen.cold = is_cold(read, seen.size)
 
     def _settle(self, now: float) -> None:
         """Have the watched launch written when its start ended, and again when more is known."""

@@ -41,6 +41,14 @@ def test_processes_that_come_and_go() -> None:
     assert found.from_disk == 11 * GIB
 
 
+def test_ranks_that_were_found_late_have_read_unseen() -> None:
+    found = WeightsRead()
+    found.see([ReadBytes(1, 0, 0)])
+    assert found.is_whole
+    found.see([ReadBytes(rank, 90 * GIB, 0) for rank in range(1, 10)])
+    assert found.so_far(0.5, 100 * GIB) is None
+
+
 @pytest.mark.parametrize(
     ("disk", "size", "cold"),
     [
