@@ -26,6 +26,18 @@ AGAIN_S = 3.0
 """The kernel is asked at the death and once more: a driver reports late."""
 ASK_TIMEOUT_S = 10.0
 TICKS_PER_S = 100
+"""CLK_TCK of every Linux that runs GPUs: field 22 of /proc/PID/stat counts in it."""
+
+
+async def read_kernel_log(node: Node) -> KernelLog:
+    """What the kernel says, or why that cannot be read. Raises LinkLostError."""
+    try:
+        done = await node.run(ask_kernel_log(), timeout=ASK_TIMEOUT_S)
+    except CommandTimeout:
+        return KernelLog(error="it did not answer")
+    except ChannelError as error:
+        return KernelLog(error=str(error))
+    return parse_kernel_log(done.stdout)
 
 
 class Case(NamedTuple):
@@ -89,13 +101,7 @@ class Autopsy:
     async def _ask(self) -> None:
         if self._before is not None:
             self._after = await self._count(self._before.group) or self._after
-        try:
-            done = await self._node.run(ask_kernel_log(), timeout=ASK_TIMEOUT_S)
-            self._kernel = parse_kernel_log(done.stdout)
-        except CommandTimeout:
-            self._kernel = KernelLog(error="it did not answer")
-        except ChannelError as error:
-            self._kernel = KernelLog(error=str(error))
+        self._kernel = await read_kernel_log(self._node)
         self._kernel_at = time.monotonic()
         self._on_change()
 

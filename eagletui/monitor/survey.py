@@ -14,15 +14,19 @@ from eagletui.errors import ChannelError, CommandTimeout, NodeError, UsageError
 from eagletui.gpus.model import GpuReport
 from eagletui.logs.state import LogState
 from eagletui.monitor.assessment import Assessment
+from eagletui.monitor.autopsy import TICKS_PER_S, read_kernel_log
 from eagletui.monitor.drive import find_servers, survey_gpus
 from eagletui.monitor.log_tail import LogTail, read_tail
 from eagletui.monitor.probes import Answer, Prober
 from eagletui.monitor.sessions import Sessions
 from eagletui.monitor.snapshot import STALE_S, Health, Throughput
 from eagletui.nodes.base import Node
-from eagletui.servers.model import Inventory, Server
+from eagletui.servers.gpu_trouble import trouble
+from eagletui.servers.model import Inventory, Server, State
 from eagletui.servers.selection import with_log
-from eagletui.servers.verdict import Evidence, HealthSeen, judge
+from eagletui.servers.stalls import Moves, stillness
+from eagletui.servers.verdict import Evidence, HealthSeen, degraded, judge
+from eagletui.servers.witnesses import Witnessed, refine, stands, unexplained
 
 if TYPE_CHECKING:
     from eagletui.monitor.report import StatusModel
@@ -58,7 +62,9 @@ async def survey(node: Node, *, port: int | None = None, log_path: str | None = 
         servers = [with_log(s, log_path) for s in inventory.servers]
         skew = None if inventory.epoch_s is None else inventory.epoch_s - time.time()
         assessed = await asyncio.gather(*(assess(node, server, skew) for server in servers))
+        assessed = await asyncio.gather(*(_explained(node, one) for one in assessed))
         gpus = (await looking).report
+        assessed = [_with_gpus(one, gpus) for one in assessed]
     finally:
         looking.cancel()
     await building
@@ -89,10 +95,10 @@ async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment
     log = tail.state if tail is not None else LogState()
     health = _health(engine, asked)
     tokens_age = tail.tokens_age_s if tail is not None else None
-    running = None
+    running = queued = None
     if asked.metrics is not None and asked.metrics.status == 200:
         sample = read_metrics(asked.metrics.body.decode("utf-8", "replace"), engine).sample
-        running = sample.running
+        running, queued = sample.running, sample.queued
         if tokens_age is None and running and sample.gen_tok_s:
             tokens_age = 0.0
     state, reason = judge(
@@ -102,10 +108,13 @@ async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment
             alive=sum(not m.process.gone for m in server.family),
             total=len(server.family),
             log=log,
-            health=None if health is None else HealthSeen(health.status, health.error, 0.0),
+            health=None if health is None else HealthSeen(health.status, health.error, 0.0, health.latency_ms),
             running=running,
             tokens_age_s=tokens_age,
-            was_ready=health is not None and health.status == 200,
+            was_ready=health is not None and health.status == 200 and not server.foreign_listener,
+            queued=queued,
+            stillness=None if tail is None or tail.age_s is None else stillness(log, tail.age_s, Moves()),
+            suspended=tuple(m for m in server.family if m.process.state == "T" and m.role != "other"),
         )
     )
     return Assessment(
@@ -118,6 +127,27 @@ async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment
         log_age_s=tail.age_s if tail is not None else None,
         log_error=tail.error if tail is not None else server.log.why,
     )
+
+
+async def _explained(node: Node, one: Assessment) -> Assessment:
+    """Why it died or stands. Raises NodeError only when the link is lost."""
+    server, log = one.server, one.log
+    if one.state is State.STALLED:
+        return replace(one, diagnosis=log.diagnosis or stands(server.engine, log.phase, None, one.reason.text))
+    if one.state is not State.CRASHED:
+        return one
+    kernel = await read_kernel_log(node)
+    members = {member.process.pid: member.process.comm for member in server.family}
+    found = log.diagnosis or unexplained(server.engine, log.phase, started=one.reason.code != "never-started")
+    seen = Witnessed(members, server.launcher.started / TICKS_PER_S, None, kernel)
+    return replace(one, diagnosis=refine(found, seen))
+
+
+def _with_gpus(one: Assessment, gpus: GpuReport) -> Assessment:
+    """A server that serves with a GPU in trouble is degraded."""
+    pids = [member.process.pid for member in one.server.family]
+    state, reason = degraded((one.state, one.reason), gpu_trouble=trouble(gpus, pids, one.server.tp))
+    return replace(one, state=state, reason=reason)
 
 
 def _early(answer: Answer | None) -> bool:

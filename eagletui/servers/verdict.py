@@ -382,13 +382,15 @@ _RULES = (
 """From the surest witness to the weakest: the first thing that one of them says is the state."""
 
 
-def _degraded(evidence: Evidence) -> Judgement | None:
-    """It serves, yet something is wrong."""
-    if evidence.gpu_trouble is not None:
-        return _say(State.DEGRADED, "gpu-trouble", f"it serves, but {evidence.gpu_trouble}")
-    if evidence.helpers_gone:
-        return _say(State.DEGRADED, "helper-gone", f"it serves, but {_names(evidence.helpers_gone)} is gone")
-    return None
+def degraded(judgement: Judgement, *, gpu_trouble: str | None, helpers_gone: Sequence[Member] = ()) -> Judgement:
+    """The judgement, of a server that serves while something is wrong with it. `gpu_trouble` as in Evidence."""
+    if judgement[0] is not State.READY:
+        return judgement
+    if gpu_trouble is not None:
+        return _say(State.DEGRADED, "gpu-trouble", f"it serves, but {gpu_trouble}")
+    if helpers_gone:
+        return _say(State.DEGRADED, "helper-gone", f"it serves, but {_names(helpers_gone)} is gone")
+    return judgement
 
 
 def judge(evidence: Evidence) -> Judgement:
@@ -399,7 +401,7 @@ def judge(evidence: Evidence) -> Judgement:
     if server is None:
         return _without_server(evidence)
     found = next(judgement for rule in _RULES for judgement in rule(evidence, server))
-    return _degraded(evidence) or found if found[0] is State.READY else found
+    return degraded(found, gpu_trouble=evidence.gpu_trouble, helpers_gone=evidence.helpers_gone)
 
 
 def worst(judgements: Sequence[Judgement]) -> Judgement | None:
