@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import shutil
 import tempfile
 import time
@@ -12,6 +13,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eagletui.history.store import History
+_FOLDER = "eagletui-demo-"
+"""How a folder of the demo's history is called, before the pid of whose it is."""
 
 
 def history_of(node: str, speed: float | None = None) -> History:
@@ -20,9 +23,28 @@ def history_of(node: str, speed: float | None = None) -> History:
 
     if node != "demo":
         return History(default_path())
-    folder = Path(tempfile.mkdtemp(prefix="eagletui-demo-"))
+    _remove_left_ones()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return History(folder / "history.db", first=lambda history: _fill(history, speed or 1.0))
+
+
+def _remove_left_ones() -> None:
+    """Folders of those that were ended by a signal: nobody looks into them again."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*-*"):
+        pid = folder.name.removeprefix(_FOLDER).partition("-")[0]
+        if pid.isdigit() and not _lives(int(pid)):
+            shutil.rmtree(folder, ignore_errors=True)  # what is another user's stays
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _fill(history: History, speed: float) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -37,6 +41,16 @@ def test_six_starts_that_went_as_the_present_one_goes(speed: float) -> None:
     assert len({start.ready_s for start in found}) == 6
     again = [start.pace("weights") for start in earlier_starts(speed)]
     assert again == [start.pace("weights") for start in earlier_starts()]
+
+
+def test_its_folder_goes_with_it_also_when_it_was_killed(tmp_path: Path) -> None:
+    code = "import os, signal, sys; from eagletui.cli.keeping import history_of; h = history_of('demo'); print(h.path.parent.is_dir())"
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
+    killed = f"{code}; sys.stdout.flush(); os.kill(os.getpid(), signal.SIGKILL)"
+    for line, left in ((code, 0), (killed, 1), (code, 0)):
+        done = subprocess.run([sys.executable, "-c", line], env=env, capture_output=True, timeout=60, check=False)
+        assert done.stdout == b"True\n", done.stderr
+        assert len(list(tmp_path.iterdir())) == left
 
 
 def test_they_were_on_this_machine_before_its_present_launch() -> None:
