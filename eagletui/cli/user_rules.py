@@ -5,10 +5,15 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import platformdirs
 
 from eagletui.engines.rulebook import RuleError, add_rules, rules_of
+from eagletui.engines.spec import extend_engine
+from eagletui.engines.user_patterns import patterns_of
+
+KINDS = ("rule", "milestone", "bar")
 
 NAME = "rules.toml"
 MAX_SIZE = 1 << 20
@@ -23,18 +28,31 @@ def load_user_rules(path: Path | None = None) -> list[str]:
     """Put them in force for every log that is read from now on. Gives sentences about what could not be used."""
     path = path or rules_path()
     try:
+        table = _table(path)
+        if table is None:
+            return []
+        rules, patterns = rules_of(table, path.name), patterns_of(table, path.name)
+    except RuleError as error:
+        return [f"{path} cannot be used ({error}); your own rules are not used"]
+    add_rules(rules)
+    for engine, (milestones, bars) in patterns.items():
+        extend_engine(engine, tuple(milestones), tuple(bars))
+    unknown = sorted(set(table) - set(KINDS))
+    return [f"{path}: {unknown[0]} means nothing; write [[rule]], [[milestone]] or [[bar]]"] if unknown else []
+
+
+def _table(path: Path) -> dict[str, Any] | None:
+    """What the file holds, None without one. Raises RuleError for what cannot be read."""
+    try:
         with path.open("rb") as file:
             data = file.read(MAX_SIZE + 1)
     except FileNotFoundError:
-        return []
+        return None
     except OSError as error:
-        return [f"{path} cannot be read ({error.strerror or error}); your own rules are not used"]
+        raise RuleError(f"it cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_SIZE:
-        return [f"{path} is larger than 1 MB; your own rules are not used"]
+        raise RuleError("it is larger than 1 MB")
     try:
-        add_rules(rules_of(tomllib.loads(data.decode("utf-8")), path.name))
+        return tomllib.loads(data.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        return [f"{path} is no TOML ({error}); your own rules are not used"]
-    except RuleError as error:
-        return [f"{path} cannot be used ({error}); your own rules are not used"]
-    return []
+        raise RuleError(f"it is no TOML: {error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from typing import Literal, NamedTuple
@@ -70,6 +70,11 @@ def _initial(branch: str) -> str:
     if branch[0] == "\\":
         return "" if branch[1].isalnum() else branch[1]
     return branch[0] if branch[0].isalnum() or branch[0] == "#" else ""
+
+
+def milestone_begins(pattern: str) -> bool:
+    """Whether every text that a pattern matches begins with a letter that is known beforehand."""
+    return all(branch and _initial(branch) for branch in _branches(pattern))
 
 
 class _Table:
@@ -164,11 +169,28 @@ def detail_in(engine: Engine, text: str) -> tuple[str, str] | None:
     return None
 
 
+_extended: dict[str, Engine] = {}
+
+
 def load_engine(name: str) -> Engine:
-    """The engine with this name. Raises KeyError for a name that is not in ENGINES."""
+    """The engine with this name, with the user's own patterns. Raises KeyError for a name that is not in ENGINES."""
+    known = _extended.get(name)
+    if known is not None:
+        return known
     module, _, attribute = ENGINES[name].partition(":")
     engine: Engine = getattr(import_module(module), attribute)
     return engine
+
+
+def extend_engine(name: str, milestones: tuple[tuple[str, Mark], ...], bars: tuple[Bars, ...]) -> None:
+    """Put a user's patterns before an engine's own, for every log that is read from now on; empty ones take them away.
+
+    Raises KeyError for a name that is not in ENGINES.
+    """
+    _extended.pop(name, None)
+    shipped = load_engine(name)
+    if milestones or bars:
+        _extended[name] = replace(shipped, milestones=(*milestones, *shipped.milestones), bars=(*bars, *shipped.bars))
 
 
 COMMON: tuple[tuple[str, Mark], ...] = (

@@ -204,7 +204,11 @@ def _told(clue: Clue, clues: list[Clue]) -> Choice:
         one
         for one in clues
         if one is not clue
-        and ((one.incident and one.incident == clue.incident) or (one.code == clue.code and one.fatal and one.strength))
+        and (
+            (one.incident and one.incident == clue.incident)
+            # Other ranks tell the same; one of them is enough.
+            or (one.code == clue.code and one.fatal and one.strength and clue.rank in ("", one.rank))
+        )
     ]
     echoes = [one for one in clues if one.strength < GENERIC and one is not clue]
     quotes = [clue.quote, *clue.more, *(one.quote for one in beside), *(one.quote for one in echoes[:1])]
