@@ -9,10 +9,12 @@ processes              (processes.py)  one whole process table
     \0@uid\n  lines /proc/PID/status:Uid:\treal\teffective\tsaved\tfs   \0@argv\n  then to the end: repeated  /proc/PID/cmdline \0 element \0
     (non-empty elements only).  comm may hold newlines; no part before @argv can hold a NUL, so \0@NAME\n cannot be forged.
 details PID|uUID ...   (details.py)  what discovery needs of a few processes; every value that a user can choose is hex. uUID: only that user's name
+    first:  listen PROTO LOCALHEX:PORTHEX UID INODE\n  (PROTO tcp|tcp6; state 0A of /proc/net/tcp*). Before the descriptors: a port that is opened
+    meanwhile is not seen yet, instead of being nobody's
     for each pid:  pid N\n  argv HEX\n  cwd HEX\n  fd N HEX-of-link DEVICE INODE SIZE MTIME TYPE READABLE\n (N = 0 1 2, of a tee 0 to 9; "-" where
     unknown; TYPE regular|character|fifo|socket|directory|other; READABLE y|n)  sock INODE\n (one a socket it holds)   nofd\n (its descriptors cannot be
     read)   cgroup HEX\n (its control groups, where an output is a pipe, a socket or cannot be seen)
-    at the end:  listen PROTO LOCALHEX:PORTHEX UID INODE\n  (PROTO tcp|tcp6; state 0A of /proc/net/tcp*)  user UID NAME\n   done\n
+    at the end:  user UID NAME\n   done\n
 poll LEASE             (poll.py)  answers requests on stdin until it ends; only builtins
     SEQ ping\n            -> SEQ pid PID\n (of the shell that answers), SEQ done\n
     SEQ look PID PATH/\n  -> SEQ file WORD POSITION\n, SEQ done\n.  Is PATH (any bytes but newline) the file that process PID (a `follow`) reads? WORD:
@@ -77,6 +79,11 @@ DETAILS = Script(
     r"""
 hex() { od -An -v -tx1 2>/dev/null | tr -d ' \n'; }
 uids=' '
+for f in tcp tcp6; do
+while read -r sl local remote st q tr ret uid to inode rest; do
+case $st in 0A) printf 'listen %s %s %s %s\n' "$f" "$local" "$uid" "$inode";; esac
+done <"/proc/net/$f" 2>/dev/null
+done
 for p in "$@"; do
 case $p in
 u[0-9]*) u=${p#u}; case $u in *[!0-9]*) ;; *) case $uids in *" $u "*) ;; *) uids="$uids$u ";; esac;; esac; continue;;
@@ -103,11 +110,6 @@ printf 'nofd\n'; piped=y
 fi
 [ -n "$piped" ] && printf 'cgroup %s\n' "$(head -c 4096 "/proc/$p/cgroup" 2>/dev/null | hex)"
 while read -r k u rest; do case $k in Uid:) case $uids in *" $u "*) ;; *) uids="$uids$u ";; esac;; esac; done <"/proc/$p/status" 2>/dev/null
-done
-for f in tcp tcp6; do
-while read -r sl local remote st q tr ret uid to inode rest; do
-case $st in 0A) printf 'listen %s %s %s %s\n' "$f" "$local" "$uid" "$inode";; esac
-done <"/proc/net/$f" 2>/dev/null
 done
 for u in $uids; do
 n=$(getent passwd "$u" 2>/dev/null) || n=$(grep "^[^:]*:[^:]*:$u:" /etc/passwd 2>/dev/null)
