@@ -105,7 +105,7 @@ def _left(earlier: Sequence[float], elapsed: float, bar: tuple[float, float] | N
     usual = median(earlier)
     limit = max(*earlier, usual + max(SLACK_S, SLACK * usual))
     late = elapsed > limit
-    if elapsed < usual:
+    if elapsed <= usual:
         by_time = usual - elapsed
         # The further the bar, the more it tells of this launch, and the less the earlier ones do.
         return (by_time if bar is None else bar[1] * bar[0] + (1 - bar[1]) * by_time), late

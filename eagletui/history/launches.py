@@ -69,7 +69,8 @@ class LaunchRecord:
     `started` is the launcher's start in UTC. `ready_s`: seconds from the begin of its log to ready; `lead_s`: from the
     launcher's start to the begin of its log. `read` and `size`: bytes that came from a disk while the weights were
     loaded, and of how many; `cold` what that means (None: it could not be seen). `ended`: what became of a server that
-    had been ready. `origin`: who saw or made it.
+    had been ready. `args`: the numbers among the arguments that the server printed (text may hold what is secret).
+    `origin`: who saw or made it.
     """
 
     identity: Identity
@@ -86,6 +87,7 @@ class LaunchRecord:
     read: int | None = None
     size: int | None = None
     cold: bool | None = None
+    args: tuple[tuple[str, float], ...] = ()
     origin: str = "watched"
 
 
@@ -130,3 +132,10 @@ def _masked(name: str, value: str) -> str:
 def kept_command(command: Sequence[str]) -> tuple[str, ...]:
     """A command line, fit to be kept."""
     return tuple(shown(word) for word in mask_argv(command))
+
+
+def kept_numbers(args: Mapping[str, object]) -> tuple[tuple[str, float], ...]:
+    """What is kept of the arguments that a server printed."""
+    return tuple(
+        (name, value) for name, value in args.items() if isinstance(value, int | float) and not isinstance(value, bool)
+    )

@@ -22,6 +22,7 @@ from typing import TypeVar, cast
 from eagletui.errors import HistoryError
 from eagletui.history.launches import EarlierLaunch, Identity, LaunchKind, LaunchRecord
 from eagletui.history.schema import APPLICATION_ID, MIGRATIONS
+from eagletui.logs.advice import Before
 from eagletui.logs.state import SHOWN_NAMES, PhaseName
 
 T = TypeVar("T")
@@ -62,6 +63,11 @@ class History:
         """Launches of a kind on the same machine that became ready, newest first: with the same fingerprint, else of the same
         engine, model and TP. Never the launch itself."""
         return self._use(lambda connection: _earlier(connection, kind, identity))
+
+    def before(self, kind: LaunchKind, identity: Identity) -> tuple[Before, ...]:
+        """How launches with the same fingerprint on the same machine ended, oldest first, for what is advised. Never the launch
+        itself."""
+        return self._use(lambda connection: _before(connection, kind, identity))
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
@@ -171,9 +177,9 @@ def _writing(connection: sqlite3.Connection) -> Iterator[None]:
 
 _COLUMNS = (
     "key", "machine", "node", "engine", "model", "tp", "fingerprint", "flags", "command", "started",
-    "outcome", "ready_s", "lead_s", "diagnosis", "ended", "weights_read", "weights_size", "cold", "origin",
+    "outcome", "ready_s", "lead_s", "diagnosis", "ended", "weights_read", "weights_size", "cold", "origin", "args",
 )  # fmt: skip
-_LATER = ("lead_s", "diagnosis", "ended", "weights_read", "weights_size", "cold")
+_LATER = ("lead_s", "diagnosis", "ended", "weights_read", "weights_size", "cold", "args")
 """What a second look may add to a launch."""
 
 
@@ -199,6 +205,7 @@ def _row(launch: LaunchRecord) -> dict[str, object]:
         "weights_size": launch.size,
         "cold": None if launch.cold is None else int(launch.cold),
         "origin": launch.origin,
+        "args": json.dumps(dict(launch.args)) if launch.args else None,
     }
 
 
@@ -262,3 +269,14 @@ def _phases(connection: sqlite3.Connection, number: int) -> dict[PhaseName, floa
         "SELECT name, seconds FROM phases WHERE launch = ? AND seconds IS NOT NULL ORDER BY position", (number,)
     )
     return {cast("PhaseName", name): float(seconds) for name, seconds in rows if name in SHOWN_NAMES}
+
+
+def _before(connection: sqlite3.Connection, kind: LaunchKind, identity: Identity) -> tuple[Before, ...]:
+    rows = connection.execute(
+        "SELECT outcome, diagnosis, args FROM launches WHERE machine = ? AND fingerprint = ? AND key <> ? "
+        "AND outcome IN ('ready', 'crashed') ORDER BY started DESC LIMIT ?",
+        (identity.machine, kind.fingerprint, identity.key, NEWEST),
+    ).fetchall()
+    return tuple(
+        Before(code, json.loads(args) if args else {}, outcome == "ready") for outcome, code, args in reversed(rows)
+    )

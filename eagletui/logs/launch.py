@@ -260,6 +260,11 @@ class Launch:
             stage.detail = words
             self._state = None
 
+    def remember(self, before: tuple[Before, ...]) -> None:
+        """Launches before those of this log became known."""
+        self.before = before + self.before
+        self._state = None
+
     def note_args(self, args: dict[str, object]) -> None:
         """What it printed of its arguments."""
         self.args = args

@@ -80,6 +80,7 @@ class Reader:
         )
         self._watch = watch
         self._newest: Moment | None = None
+        self._remembered: tuple[Before, ...] = ()
         self.lines = 0
         self.bytes = 0
 
@@ -106,6 +107,13 @@ class Reader:
             self._read(line, now, events)
         self._settle(now)
         return events
+
+    def remember(self, before: tuple[Before, ...]) -> None:
+        """Launches of the same kind before the first of this log, oldest first: what is advised takes them into account."""
+        self._remembered = before
+        for server in self._servers.values():
+            if server.launch is not None:
+                server.launch.remember(before)
 
     # ---- out ---------------------------------------------------------------------------------------------------------
 
@@ -287,7 +295,7 @@ class Reader:
             earlier = (*server.past, server.launch) if server.launch is not None else ()
             if server.launch is not None:
                 server.past.append(server.launch)
-            before = tuple(
+            before = self._remembered + tuple(
                 Before(one.diagnosis.code if one.diagnosis is not None else None, one.args, one.served)
                 for one in earlier[-KNOWN_BEFORE:]
             )

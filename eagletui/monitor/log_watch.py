@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from eagletui.engines.batch import BatchSample
+from eagletui.logs.advice import Before
 from eagletui.logs.events import BatchSeen, Event, ReadySeen
 from eagletui.logs.follower import Part
 from eagletui.logs.present import Presenter, present
@@ -87,6 +88,10 @@ class LogWatch:
             masked = raw if raw.error_text is None else replace(raw, error_text=mask_text(raw.error_text))
             self._state = (raw, masked)
         return self._state[1]
+
+    def remember(self, before: tuple[Before, ...]) -> None:
+        """Earlier launches of its kind: see Reader."""
+        self._reader.remember(before)
 
     def view(self) -> LogView:
         """For the screen."""

@@ -25,6 +25,7 @@ from eagletui.history.launches import (
     Outcome,
     PhaseTime,
     kept_command,
+    kept_numbers,
     kind_of,
     machine_name,
 )
@@ -248,6 +249,8 @@ class Recorder:
             return None
         if outcome == "ready" and seen.written is not None and ended is None:
             return replace(seen.written, read=seen.read, size=seen.size, cold=seen.cold)
+        failed = "crashed" in (outcome, ended)
+        cause = seen.watch.diagnosis(seen.watch.verdict(now), now) if failed else None
         phases = tuple(PhaseTime(p.name, p.seconds, p.ranks) for p in log.phases if p.name != "serving")
         return LaunchRecord(
             identity=seen.identity,
@@ -259,11 +262,12 @@ class Recorder:
             phases=phases,
             ready_s=log.ready_s if outcome == "ready" else None,
             lead_s=seen.lead_s,
-            diagnosis=None if log.diagnosis is None or outcome == "stopped" else log.diagnosis.code,
+            diagnosis=None if cause is None else cause.code,
             ended=ended,
             read=seen.read,
             size=seen.size,
             cold=seen.cold,
+            args=kept_numbers(log.args),
         )
 
     # ---- the file ----------------------------------------------------------------------------------------------------
@@ -281,10 +285,15 @@ class Recorder:
         history = self._history
         if history is None:
             return
-        found = await self._use(lambda: history.earlier(seen.kind, seen.identity))
-        if found:
-            seen.earlier = found
-            self._on_change()
+        found = await self._use(
+            lambda: (history.earlier(seen.kind, seen.identity), history.before(seen.kind, seen.identity))
+        )
+        if found is None:
+            return
+        seen.earlier, before = found
+        if before:
+            seen.watch.log.remember(before)
+        self._on_change()
 
     async def _write(self, record: LaunchRecord) -> None:
         history = self._history

@@ -22,6 +22,7 @@ from eagletui.history import store
 from eagletui.history.launches import Identity
 from eagletui.history.schema import APPLICATION_ID, MIGRATIONS
 from eagletui.history.store import History, default_path
+from eagletui.logs.advice import Before
 from tests.history.made import KIND, launch
 
 ME = Identity("m1 gpu-node", "boot", 1, 999)
@@ -127,6 +128,20 @@ def test_never_of_another_node_never_itself_never_one_that_failed(history: Histo
     assert len(history.earlier(KIND, ME)) == 1
 
 
+def test_how_launches_with_the_same_fingerprint_ended(history: History) -> None:
+    history.record(
+        replace(launch(1, outcome="crashed", diagnosis="kv-cache-too-small"), args=(("mem_fraction_static", 0.7),))
+    )
+    history.record(launch(2))
+    history.record(launch(3, outcome="stopped"))
+    history.record(launch(4, outcome="crashed", diagnosis="cuda-oom", kind=replace(KIND, fingerprint="f2")))
+    assert history.before(KIND, ME) == (
+        Before("kv-cache-too-small", {"mem_fraction_static": 0.7}, ready=False),
+        Before(None, {}, ready=True),
+    )
+    assert history.before(KIND, launch(1).identity) == (Before(None, {}, ready=True),)
+
+
 # several at once
 
 WRITER = """
@@ -134,6 +149,7 @@ import sys
 from pathlib import Path
 from dataclasses import replace
 from eagletui.history.store import History
+from eagletui.logs.advice import Before
 from tests.history.made import launch
 history = History(Path(sys.argv[1]))
 for number in range(40):
@@ -175,17 +191,44 @@ def test_a_file_that_another_program_holds(history: History, monkeypatch: pytest
 # versions
 
 
-def test_a_file_of_an_older_version_is_brought_up(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+def of_version(path: Path, version: int) -> None:
+    """A file as an eagletui of that version left it, with a launch in it."""
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statements in MIGRATIONS[:version]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(
+            "INSERT INTO launches (key, machine, node, engine, model, tp, fingerprint, flags, command, started, outcome, ready_s, origin) "
+            "VALUES ('k', 'm1 gpu-node', 'gpu-node', 'sglang', '/models/x', 8, 'f1', '{}', '[]', '2026-10-01', 'ready', 77.0, 'watched')"
+        )
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {version}")
+
+
+@pytest.mark.parametrize("version", range(1, len(MIGRATIONS) + 1))
+def test_a_file_of_an_older_version_is_brought_up(history: History, version: int) -> None:
+    of_version(history.path, version)
+    history.record(launch(1))
+    assert [one.ready_s for one in history.earlier(KIND, ME)] == [50.0, 77.0]
+    assert rows(history, "PRAGMA user_version")[0][0] == len(MIGRATIONS)
+
+
+def test_an_empty_file_becomes_one_of_ours(history: History) -> None:
+    history.path.parent.mkdir(parents=True)
+    history.path.touch()
+    history.record(launch(1))
+    assert rows(history, "PRAGMA user_version")[0][0] == len(MIGRATIONS)
+    assert rows(history, "PRAGMA application_id")[0][0] == APPLICATION_ID
+
+
+def test_a_later_version_brings_what_is_there_along(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     history.record(launch(1))
     later = (*MIGRATIONS, ("ALTER TABLE launches ADD COLUMN profile TEXT", "UPDATE launches SET profile = 'k25'"))
     monkeypatch.setattr(store, "MIGRATIONS", later)
     history.record(launch(2))
     assert [(row["profile"], row["outcome"]) for row in rows(history)] == [("k25", "ready"), (None, "ready")]
     assert rows(history, "PRAGMA user_version")[0][0] == len(later)
-    empty = History(history.path.with_name("new.db"))
-    empty.record(launch(1))  # from nothing through every version
-    assert rows(empty, "PRAGMA user_version")[0][0] == len(later)
-    assert rows(empty, "PRAGMA application_id")[0][0] == APPLICATION_ID
 
 
 def test_a_migration_that_fails_changes_nothing(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
