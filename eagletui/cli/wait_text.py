@@ -97,8 +97,9 @@ def forecast(estimate: Estimate | None, phase: str | None, elapsed_s: float | No
     """When it will be ready by earlier starts; how much later than usual it is where nothing can be promised. Empty without any."""
     if estimate is None:
         return ""
-    if estimate.ready_in_s is not None:
-        return f"ready in ~{duration(estimate.ready_in_s)} ({plural(estimate.starts, 'start')})"
+    if estimate.ready_in_s is not None and estimate.late is None:
+        left_s = max(1.0, estimate.ready_in_s)  # until it is ready, a second is left
+        return f"ready in ~{duration(left_s)} ({plural(estimate.starts, 'start')})"
     usual = next((seconds for name, seconds in estimate.usual.items() if name == phase), None)
     if estimate.late is None or usual is None or elapsed_s is None:
         return ""
@@ -132,7 +133,7 @@ def live_line(snapshot: Snapshot, width: int) -> str:
 
 
 def _phase_line(told: PhaseTold) -> str:
-    usual = f"  usually {duration(told.usual_s)}" if told.usual_s is not None else ""
+    usual = f"  usually {_took(told.usual_s)}" if told.usual_s is not None else ""
     detail = f"  {safe(told.detail)}" if told.detail else ""
     return f"{SHOWN_NAMES[told.name]:<{NAME_CELLS}} {_took(told.seconds):>7}{usual}{detail}"
 
@@ -187,17 +188,15 @@ def end_lines(ended: Ended, *, waited_s: float, colour: bool, estimate: Estimate
     else:
         yield f"{said}: {safe(ended.reason.text)}"
     if ended.diagnosis is not None:
-        yield from _card(ended.diagnosis)
+        yield from _card(ended.diagnosis, ended.reason.text)
 
 
-def _card(diagnosis: Diagnosis) -> Iterator[str]:
-    where = [
-        diagnosis.code,
-        SHOWN_NAMES.get(diagnosis.phase or "", ""),
-        safe(diagnosis.rank or ""),
-        safe(diagnosis.clock),
-    ]
-    yield f"  {safe(diagnosis.summary)} ({', '.join(part for part in where if part)})"
+def _card(diagnosis: Diagnosis, said: str) -> Iterator[str]:
+    """What is known of the cause, beyond what was said."""
+    summary = "" if diagnosis.summary.lower() in said.lower() else safe(diagnosis.summary) + " "
+    phase, rank = SHOWN_NAMES.get(diagnosis.phase or "", ""), safe(diagnosis.rank or "")
+    where = [part for part in (diagnosis.code, phase, rank, safe(diagnosis.clock)) if part]
+    yield f"  {summary}({', '.join(where)})"
     if diagnosis.advice:
         yield f"  what to do: {safe(diagnosis.advice)}"
     for quote in diagnosis.evidence[:EVIDENCE_LINES]:

@@ -15,8 +15,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
+from eagletui.cli.wait import timespan, wait
 from tests.cli.command import run
 from tests.e2e.bare_terminal import bare_terminal
 from tests.engine import CANARY, Engine, running_engine
@@ -33,7 +35,8 @@ class Waiter:
 
     def __init__(self, home: Path, *argv: str) -> None:
         self.mark = uuid.uuid4().hex
-        env = {**os.environ, "HOME": str(home), "NO_COLOR": "1", "WAIT_MARK": self.mark}
+        env = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
+        env |= {"HOME": str(home), "NO_COLOR": "1", "WAIT_MARK": self.mark}
         self.process = subprocess.Popen(
             [*WAIT, *argv], env=env, cwd=home, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
             start_new_session=True,
@@ -125,6 +128,26 @@ def test_a_start_is_told_event_by_event(tmp_path: Path) -> None:
     assert {"name": "weights", "seconds": pytest.approx(0.54), "rank": None} in result["phases"]
 
 
+def test_the_second_start_is_compared_with_the_first(tmp_path: Path) -> None:
+    require("procfs")
+    port = free_port()
+    told = []
+    for start in ("first", "second"):
+        (tmp_path / start).mkdir()
+        with (
+            running_engine(tmp_path / start, pace_s=0.25, port=port),
+            waiting(tmp_path, "local", "--port", str(port), "--json") as waiter,
+        ):
+            status, events, _ = waiter.end()
+        assert status == 0
+        told.append([event for event in events if event["event"] in ("phase", "progress")])
+    assert {event["starts"] for event in told[0]} == {None}
+    assert {event.get("usual_s") or event.get("ready_in_s") for event in told[0]} == {None}
+    usual = {event["name"]: event["usual_s"] for event in told[1] if event["event"] == "phase"}
+    assert usual["weights"] == pytest.approx(0.54)
+    assert any(event["ready_in_s"] is not None for event in told[1] if event["event"] == "progress")
+
+
 def test_ready_already_is_told_at_once(tmp_path: Path) -> None:
     require("procfs")
     with running_engine(tmp_path) as engine:
@@ -136,25 +159,36 @@ def test_ready_already_is_told_at_once(tmp_path: Path) -> None:
     )
 
 
-def test_a_death_while_loading_and_a_server_that_never_was(tmp_path: Path) -> None:
-    """The two that end by themselves, at one time: both take seconds."""
+def test_what_ends_by_itself(tmp_path: Path) -> None:
+    """A death while loading, a rank that was stopped, and a server that never was; at one time, since each takes seconds."""
     require("procfs")
+    dying, standing = tmp_path / "dying", tmp_path / "standing"
+    dying.mkdir()
+    standing.mkdir()
     with (
-        running_engine(tmp_path, pace_s=0.5) as engine,
+        running_engine(dying, pace_s=0.5) as engine,
+        running_engine(standing, pace_s=0.5) as other,
         waiting(tmp_path, "local", "--port", str(engine.port), "--json") as waiter,
+        waiting(tmp_path, "local", "--port", str(other.port), "--json") as still,
         waiting(tmp_path, "local", "--port", str(free_port())) as lone,
     ):
         waiter.first("progress")
         os.killpg(engine.pid, signal.SIGKILL)
         died = time.monotonic()
+        still.first("progress")
+        os.kill(other.children()["sglang::scheduler_TP1"], signal.SIGSTOP)
         status, events, err = waiter.end()
         took = time.monotonic() - died
+        still_status, still_events, still_err = still.end()
         lone_status, _, lone_err = lone.end()
-    assert (status, lone_status) == (13, 14)
-    assert took < 11  # 10 s, and the end of the process
+    assert (status, still_status, lone_status) == (13, 12, 14)
+    assert took < 13  # 10 s, and the end of a process on a busy machine
     assert events[-1]["state"] == "crashed"
+    assert events[-1]["diagnosis"]["code"] == "died-silently"
     assert "is dead" in events[-1]["reason"]["text"]
     assert err.startswith("eagletui: CRASHED")
+    assert still_events[-1]["state"] == "stalled"
+    assert "TP1" in still_err
     assert "no launch is under way" in lone_err.splitlines()[-1]
 
 
@@ -184,11 +218,28 @@ def test_what_ends_it_from_outside(tmp_path: Path, loading: Engine) -> None:
     assert statuses == [130, 143]
 
 
-@pytest.mark.parametrize("timeout", ["1.5", "0h0m1.5s"])
-def test_its_time_is_up(tmp_path: Path, loading: Engine, timeout: str) -> None:
-    done = run(tmp_path, "wait", "local", "--port", str(loading.port), "--timeout", timeout)
+def test_its_time_is_up(tmp_path: Path, loading: Engine) -> None:
+    done = run(tmp_path, "wait", "local", "--port", str(loading.port), "--timeout", "0h0m4s")
     assert done.returncode == 15
-    assert re.search(r"timed out after 0:01: STARTING .*: loading: weights 0/16 shards$", done.stderr)
+    assert re.search(r"timed out after 0:0\d: STARTING .*: loading: weights 0/16 shards$", done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("1.5", 1.5),
+        ("5m", 300),
+        ("1h30m", 5400),
+        ("1h0m1s", 3601),
+        (" 2h ", 7200),
+        (None, None),
+    ],
+)
+def test_times(said: str | None, seconds: float | None) -> None:
+    context = click.Context(wait)
+    assert timespan(context, wait.params[0], said) == seconds
 
 
 def test_no_link(tmp_path: Path) -> None:
