@@ -123,14 +123,15 @@ class Autopsy:
             return None
         found = log.diagnosis
         if found is None:
-            if not self._is_silent(case.grew_at, now):
-                return None
             started = case.verdict.reason.code != "never-started"
             found = unexplained(case.server.engine, log.phase, started=started)
         key = (found, self._kernel, self._after)
         if self._told is None or self._told[0] != key:
             self._told = (key, refine(found, self._witnessed(case)))
-        return self._told[1]
+        told = self._told[1]
+        # That nobody knows why is said last; what the kernel knows is said at once.
+        unknown = log.diagnosis is None and told is not None and told.code == found.code
+        return None if unknown and not self._is_silent(case.grew_at, now) else told
 
     def _is_silent(self, grew_at: float | None, now: float) -> bool:
         """Whether the log will tell no more."""

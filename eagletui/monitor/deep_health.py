@@ -37,10 +37,13 @@ class Situation(NamedTuple):
 
 def is_due(now: Situation, asked_s: float | None, *, failed: bool) -> bool:
     """Whether to ask. `asked_s`: since the last time, None when it was never asked. `failed`: the last answer was no."""
-    if not now.ready or now.benchmarking or now.flowing or (asked_s is not None and asked_s < LEAST_S):
+    if not now.ready or now.benchmarking or (asked_s is not None and asked_s < LEAST_S):
         return False
-    doubt = now.without_s is not None and now.without_s >= DOUBT_S
-    if doubt or failed:
+    if now.without_s is not None and now.without_s >= DOUBT_S:
+        return True
+    if now.flowing:
+        return False
+    if failed:
         return True
     if now.requests:
         return False  # they began a moment ago: their own tokens will tell

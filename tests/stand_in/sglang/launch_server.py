@@ -4,6 +4,8 @@ Lines are those of SGLang 0.5.16. PACE_S in the environment is the time between 
 
 With LINES_PER_S in the environment it writes numbered lines at that rate once it is ready, and nothing else: no batch line, no access log, and no
 thread or process after the start (what is counted on the node is then not its own). 0 is a silent log. SIGUSR1 ends the lines with `line end`.
+
+SIGUSR2 makes it hang as a server does whose scheduler hangs, and go on at the next one: /health says 200, /metrics stands, requests run, and no token comes.
 """
 
 from __future__ import annotations
@@ -32,6 +34,8 @@ def say(text: str, rank: str = "") -> None:
 
 class Answers(http.server.BaseHTTPRequestHandler):
     ready = False
+    hung = False
+    tokens = 0
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002, ARG002 - the base's signature
         if LINES_PER_S is not None:
@@ -41,7 +45,10 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if self.path.startswith("/metrics"):
-            self.reply(200, b"sglang:num_running_reqs 1.0\nsglang:num_queue_reqs 0.0\nsglang:gen_throughput 81.5\n")
+            told = f"sglang:num_running_reqs 1.0\nsglang:num_queue_reqs 0.0\nsglang:gen_throughput 81.5\nsglang:token_usage 0.{Answers.tokens:06}\n"
+            self.reply(200, told.encode())
+        elif self.path.startswith("/health_generate") and Answers.hung:
+            self.reply(503, b"")
         elif self.path.startswith("/health"):
             self.reply(200 if Answers.ready else 503, b"")
         else:
@@ -107,7 +114,11 @@ def serve(port: int, ranks: list[str]) -> None:
     say("The server is fired up and ready to roll!")
     if LINES_PER_S is not None:
         write_numbered(LINES_PER_S)
+    signal.signal(signal.SIGUSR2, lambda *_: setattr(Answers, "hung", not Answers.hung))
     for step in range(100_000):
+        while Answers.hung:
+            time.sleep(0.05)
+        Answers.tokens = step
         speed = 80 + step % 5
         say(
             f"Decode batch, #running-req: 1, #token: {100 + step}, token usage: 0.01, accept len: 2.1{step % 10}, accept rate: 0.42, cuda graph: True, "

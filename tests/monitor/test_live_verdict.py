@@ -1,0 +1,172 @@
+"""The live verdict against real processes: who was stopped, who hangs, who died of what, and whose port it is."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from eagletui.monitor import deep_health, server_watch
+from eagletui.monitor.monitor import NodeMonitor
+from eagletui.nodes.local import LocalNode
+from eagletui.servers import verdict
+from eagletui.servers.model import State
+from tests.engine import running_engine
+from tests.requires import require
+from tests.sshd import free_port
+from tests.watching import running, until
+
+
+async def test_a_stopped_rank_and_a_hung_scheduler_are_stalls_whatever_health_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("procfs")
+    monkeypatch.setattr(verdict, "NO_TOKEN_S", 4.0)
+    monkeypatch.setattr(deep_health, "DOUBT_S", 1.5)
+    monkeypatch.setattr(deep_health, "LEAST_S", 0.5)
+    monkeypatch.setattr(server_watch, "METRICS_EVERY_S", 0.5)
+    with running_engine(tmp_path) as engine:
+        async with running(NodeMonitor(LocalNode(), port=engine.port)) as monitor:
+            ready = await until(monitor, lambda s: s.verdict.state is State.READY and s.family_total == 4)
+            assert ready.diagnosis is None
+            rank = engine.children()["sglang::scheduler_TP1"]
+            os.kill(rank, signal.SIGSTOP)
+            stopped = await until(monitor, lambda s: s.verdict.state is State.STALLED, 6)
+            assert stopped.verdict.reason.code == "suspended"
+            assert f"scheduler TP1 (pid {rank})" in stopped.verdict.reason.text
+            assert stopped.health.status == 200
+            assert stopped.diagnosis is not None
+            assert (stopped.diagnosis.code, stopped.diagnosis.rank) == ("stalled", "TP1")
+            os.kill(rank, signal.SIGCONT)
+            again = await until(monitor, lambda s: s.verdict.reason.code == "serving", 6)
+            assert again.diagnosis is None
+            os.kill(engine.pid, signal.SIGUSR2)
+            hung = await until(monitor, lambda s: s.verdict.state is State.STALLED and s.deep_health is not None, 15)
+            assert hung.verdict.reason.code == "no-tokens"
+            assert hung.health.status == 200
+            assert hung.deep_health is not None
+            assert hung.deep_health.status == 503
+            os.kill(engine.pid, signal.SIGUSR2)
+            await until(monitor, lambda s: s.verdict.reason.code == "serving", 10)
+
+
+@contextmanager
+def kernel_log(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A dmesg that prints a file instead of the kernel's messages."""
+    said = folder / "kernel"
+    said.touch()
+    tool = folder / "bin" / "dmesg"
+    tool.parent.mkdir()
+    tool.write_text(f"#!/bin/sh\nexec cat '{said}'\n")
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{tool.parent}{os.pathsep}{os.environ['PATH']}")
+    yield said
+
+
+async def test_the_kernel_tells_who_killed_a_rank(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    require("procfs")
+    with kernel_log(tmp_path, monkeypatch) as said, running_engine(tmp_path) as engine:
+        async with running(NodeMonitor(LocalNode(), port=engine.port)) as monitor:
+            await until(monitor, lambda s: s.verdict.state is State.READY and s.family_total == 4)
+            rank = engine.children()["sglang::scheduler_TP1"]
+            uptime = Path("/proc/uptime").read_text().split()[0]
+            said.write_text(f"[{uptime}0] Out of memory: Killed process {rank} (sglang::schedul) total-vm:1kB\n")
+            os.kill(rank, signal.SIGKILL)
+            crashed = await until(monitor, lambda s: s.verdict.state is State.CRASHED, 6)
+            assert crashed.verdict.reason.code == "rank-missing"
+            found = await until(monitor, lambda s: s.diagnosis is not None, 15)
+            assert found.diagnosis is not None
+            assert found.diagnosis.code == "host-oom"
+            assert f"Killed process {rank}" in found.diagnosis.evidence[0].text
+
+
+async def test_a_death_without_a_reason_says_what_the_kernel_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("procfs")
+    with kernel_log(tmp_path, monkeypatch), running_engine(tmp_path) as engine:
+        async with running(NodeMonitor(LocalNode(), port=engine.port)) as monitor:
+            await until(monitor, lambda s: s.verdict.state is State.READY and s.family_total == 4)
+            died = time.monotonic()
+            os.killpg(engine.pid, signal.SIGKILL)
+            engine.process.wait(5)
+            await until(monitor, lambda s: s.verdict.state is State.CRASHED, 6)
+            found = await until(monitor, lambda s: s.diagnosis is not None, 15)
+            assert found.diagnosis is not None
+            assert found.diagnosis.code == "died-silently"
+            assert "no kill for memory" in found.diagnosis.advice
+            assert time.monotonic() - died < 15
+
+
+async def test_a_launch_that_leaves_an_empty_log_never_started(tmp_path: Path) -> None:
+    require("procfs")
+    script = tmp_path / "sglang" / "launch_server.py"
+    script.parent.mkdir()
+    script.write_text("import sys\nsys.stdin.readline()\n")
+    log, port = tmp_path / "server.log", free_port()
+    with log.open("wb") as out:
+        argv = [sys.executable, str(script), "--model-path", "/models/x", "--port", str(port)]
+        process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out, stderr=out)
+    async with running(NodeMonitor(LocalNode(), port=port)) as monitor:
+        await until(monitor, lambda s: s.server is not None and s.log.following and s.family_alive)
+        assert process.stdin is not None
+        process.stdin.close()
+        process.wait(5)
+        crashed = await until(monitor, lambda s: s.verdict.state is State.CRASHED, 6)
+        assert crashed.verdict.reason.code == "never-started"
+        found = await until(monitor, lambda s: s.diagnosis is not None, 15)
+        assert found.diagnosis is not None
+        assert found.diagnosis.code == "never-started"
+
+
+class _Elsewhere(http.server.BaseHTTPRequestHandler):
+    """Somebody else's server, which is well."""
+
+    def do_GET(self) -> None:
+        body = b"sglang:num_running_reqs 3.0\nsglang:gen_throughput 50.0\n" if self.path == "/metrics" else b""
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
+        pass
+
+
+async def test_what_another_process_answers_makes_nobody_ready(tmp_path: Path) -> None:
+    require("procfs")
+    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    try:
+        port = other.server_address[1]
+        with running_engine(tmp_path, pace_s=0.2, port=port) as engine:
+            async with running(NodeMonitor(LocalNode(), port=port)) as monitor:
+                wrong = await until(monitor, lambda s: s.verdict.reason.code == "wrong-server")
+                assert wrong.verdict.state is State.UNKNOWN
+                assert wrong.health.status == 200
+                states: set[State] = set()
+
+                def died(snapshot: object) -> bool:
+                    states.add(monitor.snapshot().verdict.state)
+                    return State.CRASHED in states
+
+                await until(monitor, died, 15)
+                engine.process.wait(10)
+                assert State.READY not in states
+                assert State.DEGRADED not in states
+                found = await until(monitor, lambda s: s.diagnosis is not None, 15)
+                assert found.diagnosis is not None
+                assert found.diagnosis.code == "port-in-use"
+    finally:
+        other.shutdown()
+        other.server_close()
