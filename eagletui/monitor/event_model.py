@@ -3,15 +3,14 @@ never 0 and never a missing key; text of the node is masked and plain."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from eagletui.logs.state import Phase
 from eagletui.monitor.diagnosis_model import DiagnosisModel, plain
 from eagletui.monitor.happenings import Happening, LogTold, PhaseTold, ProgressTold, StateTold
+from eagletui.monitor.phase_model import PhaseModel, phases_of
 from eagletui.monitor.report import ReasonModel
 from eagletui.monitor.waiting import Ended
 from eagletui.servers.model import Reason, Server
@@ -81,16 +80,6 @@ class LogEvent(_Event):
     text: str
 
 
-class PhaseModel(BaseModel):
-    """A phase of the launch. `seconds` null: it runs, or nobody knows."""
-
-    model_config = ConfigDict(frozen=True)
-
-    name: str
-    seconds: float | None
-    rank: str | None
-
-
 class ResultEvent(_Event):
     """The end. `exit` is the exit status, `step` the last one reached (null for `wait`), `ready_s` seconds from launch to ready."""
 
@@ -120,10 +109,6 @@ def _ref(server: Server | None) -> ServerRef | None:
 
 def _reason(reason: Reason) -> ReasonModel:
     return ReasonModel(code=reason.code, text=plain(reason.text))
-
-
-def _phases(phases: Iterable[Phase]) -> list[PhaseModel]:
-    return [PhaseModel(name=p.name, seconds=_seconds(p.seconds), rank=None) for p in phases]
 
 
 def event_of(happening: Happening) -> StateEvent | PhaseEvent | ProgressEvent | LogEvent:
@@ -158,6 +143,6 @@ def result_of(ended: Ended) -> ResultEvent:
         reason=_reason(ended.reason),
         server=_ref(ended.server),
         ready_s=_seconds(ended.ready_s),
-        phases=_phases(ended.phases),
+        phases=phases_of(ended.phases),
         diagnosis=None if ended.diagnosis is None else DiagnosisModel.of(ended.diagnosis),
     )

@@ -24,16 +24,20 @@ READY, UNJUDGED, STALLED, CRASHED, ABSENT, TIMED_OUT, OFFLINE = 0, 11, 12, 13, 1
 class Limits:
     """Seconds. `timeout_s` None: no end of our own.
 
-    `absent_s`: a launch that was started a second ago may have no process of an engine yet. `crashed_s`: the longest that a death is given
-    to tell its cause (10 s after it everything is told, and it took a moment to be seen); `steady_s`: how long a cause, or a degraded
-    state, has to stand. `stalled_s`: what moves again within it was no stall. `asked_s`: tokens have to flow for so long where /health has
-    not answered yet. `log_s`: the ready line comes within it when /health was quicker. `silent_s`: a server that was ready and neither answers nor
-    makes tokens is given so long. `blind_s`: nothing can be asked and no log read. `lost_s`: a link may come back.
+    `absent_s`: a launch that was started a second ago may have no process of an engine yet.
+    `crashed_s`: the longest that a death is given to tell its cause: 10 s after it everything is told, and it took a moment to be seen.
+    `cause_s`: how long a cause has to stand, until the kernel was asked about it twice.
+    `steady_s`: how long a degraded state has to stand. `stalled_s`: what moves again within it was no stall.
+    `asked_s`: tokens have to flow for so long where /health has not answered yet.
+    `log_s`: the ready line comes within it when /health was quicker.
+    `silent_s`: a server that was ready and neither answers nor makes tokens is given so long.
+    `blind_s`: nothing can be asked and no log read. `lost_s`: a link may come back.
     """
 
     timeout_s: float | None = None
     absent_s: float = 6.0
     crashed_s: float = 8.0
+    cause_s: float = 4.0
     steady_s: float = 1.0
     stalled_s: float = 5.0
     asked_s: float = 3.0
@@ -200,7 +204,7 @@ class Waiting:
         code = diagnosis.code if diagnosis is not None else None
         if code != self._diagnosed[0]:
             self._diagnosed = (code, snapshot.at)
-        steady = code is not None and min(stood, snapshot.at - self._diagnosed[1]) >= self._limits.steady_s
+        steady = code is not None and min(stood, snapshot.at - self._diagnosed[1]) >= self._limits.cause_s
         return CRASHED if steady or stood >= self._limits.crashed_s else None
 
     def _stands_still(self, _snapshot: Snapshot, stood: float) -> int | None:
