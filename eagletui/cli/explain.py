@@ -34,15 +34,14 @@ _FAILED = {"crashed": 13, "stalled": 12}
 @click.option("--json", "as_json", is_flag=True, help="Print the object eagletui.explain/1 instead of text.")
 def explain(logfile: str, engine: str, idle_s: float | None, exit_code: int | None, as_json: bool) -> int:
     """Read it, and print."""
-    from eagletui.cli.user_rules import load_user_rules
+    from eagletui.cli.options import use_own_rules
     from eagletui.logs.explain import explain as read
 
     if logfile == "":
         raise UsageError("the name of the log file is empty")
     if from_terminal(logfile):
         click.echo("eagletui: reading a log from the terminal; end it with Ctrl+D", err=True)
-    for complaint in load_user_rules():
-        click.echo(f"eagletui: {complaint}", err=True)
+    use_own_rules()
     with open_log(logfile) as log:
         told = read(
             log.blocks(), engine=None if engine == "auto" else engine, idle_s=idle_s, exit_code=exit_code,

@@ -10,6 +10,7 @@ from eagletui.logs.explain import Explained, Explanation, Server
 from eagletui.logs.figures import Figure, Figures
 from eagletui.logs.state import Phase
 from eagletui.monitor.diagnosis_model import DiagnosisModel, plain
+from eagletui.monitor.masked import masked_args
 
 DIFFER_S = 1.0
 DIFFER = 0.05
@@ -152,24 +153,6 @@ def _phases(phase: Phase) -> list[PhaseModel]:
     if not times or max(times) - min(times) < max(DIFFER_S, DIFFER * max(times)):
         return [whole]
     return [whole, *(PhaseModel(name=phase.name, seconds=_round(seconds), rank=rank) for rank, seconds in phase.ranks)]
-
-
-def masked_args(args: dict[str, object]) -> dict[str, object]:
-    """Arguments as they may be shown: what looks like a secret is masked."""
-    return {name: _masked(name, value) for name, value in args.items()}
-
-
-def _masked(name: str, value: object) -> object:
-    if isinstance(value, bool | int | float) or value is None:
-        return value if not isinstance(value, float) or value - value == 0 else None
-    if isinstance(value, str):
-        shown = plain(f"{name}={value}")
-        return shown.removeprefix(f"{name}=") if shown.startswith(f"{name}=") else shown
-    if isinstance(value, list | tuple):
-        return [_masked(name, one) for one in value]
-    if isinstance(value, dict):
-        return {plain(str(key)): _masked(str(key), one) for key, one in value.items()}
-    return plain(str(value))
 
 
 def _metrics(figures: Figures) -> MetricsModel:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -43,9 +44,20 @@ def node_options(function: F) -> F:
     return function
 
 
+@lru_cache(maxsize=1)
+def use_own_rules() -> None:
+    """The user's own patterns and diagnosis rules hold from now on; what cannot be used of them is told once, on stderr."""
+    from eagletui.cli.user_rules import load_user_rules
+
+    for complaint in load_user_rules():
+        click.echo(f"eagletui: {complaint}", err=True)
+
+
 def check_target(node: str, speed: float | None) -> None:
     """What can be told wrong before anything heavy is loaded. Raises UsageError."""
     from eagletui.nodes.target import parse_target
+
+    use_own_rules()
 
     if speed is not None and node != "demo":
         raise UsageError("--speed is for the demo node alone: only a simulated node's time can be changed")

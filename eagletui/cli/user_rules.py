@@ -9,10 +9,6 @@ from typing import Any
 
 import platformdirs
 
-from eagletui.engines.rulebook import RuleError, add_rules, rules_of
-from eagletui.engines.spec import extend_engine
-from eagletui.engines.user_patterns import patterns_of
-
 KINDS = ("rule", "milestone", "bar")
 
 NAME = "rules.toml"
@@ -27,10 +23,14 @@ def rules_path() -> Path:
 def load_user_rules(path: Path | None = None) -> list[str]:
     """Put them in force for every log that is read from now on. Gives sentences about what could not be used."""
     path = path or rules_path()
+    if not path.exists():
+        return []
+    from eagletui.engines.rulebook import RuleError, add_rules, rules_of
+    from eagletui.engines.spec import extend_engine
+    from eagletui.engines.user_patterns import patterns_of
+
     try:
         table = _table(path)
-        if table is None:
-            return []
         rules, patterns = rules_of(table, path.name), patterns_of(table, path.name)
     except RuleError as error:
         return [f"{path} cannot be used ({error}); your own rules are not used"]
@@ -41,13 +41,13 @@ def load_user_rules(path: Path | None = None) -> list[str]:
     return [f"{path}: {unknown[0]} means nothing; write [[rule]], [[milestone]] or [[bar]]"] if unknown else []
 
 
-def _table(path: Path) -> dict[str, Any] | None:
-    """What the file holds, None without one. Raises RuleError for what cannot be read."""
+def _table(path: Path) -> dict[str, Any]:
+    """What the file holds. Raises RuleError for what cannot be read."""
+    from eagletui.engines.rulebook import RuleError
+
     try:
         with path.open("rb") as file:
             data = file.read(MAX_SIZE + 1)
-    except FileNotFoundError:
-        return None
     except OSError as error:
         raise RuleError(f"it cannot be read: {error.strerror or error}") from None
     if len(data) > MAX_SIZE:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 from eagletui.engines.batch import BatchSample
 from eagletui.logs.advice import Before
@@ -19,11 +18,11 @@ from eagletui.logs.store import LineStore
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.log_stream import AnyFollower, LogStream
 from eagletui.monitor.log_tail import followers_of, kept_by
+from eagletui.monitor.masked import MaskedStates
 from eagletui.monitor.snapshot import LogView
 from eagletui.monitor.together import Together
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Server
-from eagletui.shell.masking import mask_text
 from eagletui.shell.poll import PollAnswer
 
 SLICE = 16 << 10
@@ -66,7 +65,7 @@ class LogWatch:
         self._errors: dict[int, str] = {} if self._streams else {0: server.log.why or NO_LOG}
         self._grew_at: float | None = None
         self._past: dict[int, list[BatchSeen]] = {}
-        self._state: tuple[LogState, LogState] | None = None
+        self._masked = MaskedStates()
 
     @property
     def following(self) -> bool:
@@ -83,11 +82,7 @@ class LogWatch:
     @property
     def state(self) -> LogState:
         """What the log says of the launch; quoted text has its secrets masked."""
-        raw = self._reader.state
-        if self._state is None or self._state[0] is not raw:
-            masked = raw if raw.error_text is None else replace(raw, error_text=mask_text(raw.error_text))
-            self._state = (raw, masked)
-        return self._state[1]
+        return self._masked.of(self._reader.state)
 
     def remember(self, before: tuple[Before, ...]) -> None:
         """Earlier launches of its kind: see Reader."""
