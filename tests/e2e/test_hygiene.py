@@ -149,6 +149,28 @@ def test_everything_on_the_node_ends_with_the_client(
         assert not left, f"eagletui left files on the node: {left}"
 
 
+def test_a_wait_leaves_nothing(tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
+    """When its server is ready, and when it is ended or killed while it looks for one."""
+    with node(open_folder, sshd_users, ssh_key) as there:
+        ready = [word if word != "connect" else "wait" for word in connect(there)]
+        nobody = [*ready[: ready.index("--port")], "--port", str(free_port())]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")} | {
+            "HOME": str(tmp_path)
+        }
+        assert subprocess.run(ready, env=env, capture_output=True, timeout=60, check=False).returncode == 0
+        seconds_until_gone(there.user, limit=ENDS_S, without=(there.engine.session,))
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            client = subprocess.Popen(nobody, env=env, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            try:
+                there.until("poll")
+                client.send_signal(number)
+                assert client.wait(10) == (143 if number == signal.SIGTERM else -9)
+                seconds_until_gone(there.user, limit=ENDS_S, without=(there.engine.session,))
+            finally:
+                client.kill()
+                client.wait(10)
+
+
 def test_a_command_under_way_ends_too(
     tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path
 ) -> None:
