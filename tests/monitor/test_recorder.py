@@ -10,7 +10,10 @@ import threading
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -18,8 +21,11 @@ from eagletui.demo.node import DemoNode
 from eagletui.demo.world import World
 from eagletui.history.launches import EarlierLaunch, Identity, LaunchKind
 from eagletui.history.store import History
+from eagletui.logs.state import LogState
 from eagletui.monitor import recorder
 from eagletui.monitor.monitor import NodeMonitor
+from eagletui.monitor.recorder import Recorder
+from eagletui.monitor.server_watch import ServerWatch
 from eagletui.nodes.local import LocalNode
 from eagletui.servers.model import State
 from tests.engine import CANARY, running_engine
@@ -35,6 +41,25 @@ async def watching(
     monitor = NodeMonitor(LocalNode(), port=port, log_path=None if log is None else str(log), history=history)
     async with running(monitor):
         yield monitor
+
+
+@dataclass
+class Began:
+    """What a recorder asks of a watch, for its launcher's age."""
+
+    started: float | None
+
+
+def test_a_log_tells_of_an_earlier_launch_when_that_took_longer_than_this_lives() -> None:
+    log = LogState("ready", "serving", ready_s=100.0)
+    for age, own in ((None, True), (2.0, False), (90.0, False), (99.0, True), (4000.0, True)):
+        seen = recorder._Seen(
+            cast("ServerWatch", Began(None if age is None else 5000.0 - age)),
+            Identity("m", None, 1, 1),
+            LaunchKind("sglang", None, None, "f"),
+            datetime.now(UTC),
+        )
+        assert Recorder._is_its_own(seen, log, 5000.0) is own
 
 
 @pytest.fixture
@@ -64,11 +89,11 @@ async def kept(history: History, count: int, seconds: float = 15.0) -> list[dict
 async def test_the_second_start_is_told_when_it_will_be_ready(tmp_path: Path, history: History) -> None:
     with running_engine(tmp_path, pace_s=0.1) as engine:
         async with watching(history, engine.port) as monitor:
-            await until(monitor, lambda s: s.startup.progress is not None and s.startup.progress.done > 2)
-            assert monitor.snapshot().estimate is None
+            promised = []
+            monitor.on_change = lambda: promised.append(monitor.snapshot().estimate)
             await until(monitor, lambda s: s.verdict.state is State.READY)
             (row,) = await kept(history, 1)
-            assert monitor.snapshot().estimate is None
+            assert set(promised) == {None}
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         assert str(row["key"]).endswith(f" {boot} {engine.pid} {started(engine.pid)}")
         assert (row["node"], row["engine"], row["model"], row["tp"]) == ("local", "sglang", "/models/tiny", 2)
@@ -80,7 +105,7 @@ async def test_the_second_start_is_told_when_it_will_be_ready(tmp_path: Path, hi
             await until(again, lambda s: s.verdict.state is State.READY)
             await asyncio.sleep(1.2)
         assert [one["key"] for one in rows(history)] == [row["key"]]
-    with running_engine(tmp_path, pace_s=0.3) as engine:
+    with running_engine(tmp_path, pace_s=2) as engine:
         async with watching(history, engine.port) as monitor:
             snapshot = await until(monitor, lambda s: s.estimate is not None)
             assert snapshot.estimate is not None
@@ -110,17 +135,13 @@ async def test_a_launch_that_was_ready_when_we_came_is_kept_and_how_it_ended(tmp
     assert (row["outcome"], row["ended"]) == ("ready", "crashed")
 
 
-async def test_a_start_that_dies_is_kept_as_such_and_promises_nothing(tmp_path: Path, history: History) -> None:
-    with running_engine(tmp_path, pace_s=0.4) as engine:
+async def test_a_start_that_dies_is_kept_as_such(tmp_path: Path, history: History) -> None:
+    with running_engine(tmp_path, pace_s=2) as engine:
         async with watching(history, engine.port) as monitor:
-            await until(monitor, lambda s: s.startup.progress is not None and s.startup.progress.done > 1)
+            await until(monitor, lambda s: s.startup.phase == "weights")
             os.kill(engine.pid, signal.SIGKILL)
             (row,) = await kept(history, 1)
     assert (row["outcome"], row["ready_s"]) == ("crashed", None)
-    with running_engine(tmp_path, pace_s=0.2) as engine:
-        async with watching(history, engine.port) as monitor:
-            await until(monitor, lambda s: s.startup.progress is not None and s.startup.progress.done > 4)
-            assert monitor.snapshot().estimate is None
 
 
 async def test_a_log_that_lacks_its_begin_is_not_kept(tmp_path: Path, history: History) -> None:
@@ -136,15 +157,9 @@ async def test_a_log_that_lacks_its_begin_is_not_kept(tmp_path: Path, history: H
     assert rows(history) == []
 
 
-@pytest.mark.parametrize("broken", ["damaged", "newer"])
-async def test_a_file_that_cannot_be_used_is_one_note(tmp_path: Path, history: History, broken: str) -> None:
+async def test_a_file_that_cannot_be_used_is_one_note(tmp_path: Path, history: History) -> None:
     history.path.parent.mkdir()
-    if broken == "damaged":
-        history.path.write_bytes(b"no database" * 1000)
-    else:
-        with closing(sqlite3.connect(history.path)) as connection:
-            connection.execute("PRAGMA user_version = 99")
-            connection.execute("PRAGMA application_id = 1698785132")
+    history.path.write_bytes(b"no database" * 1000)
     before = history.path.read_bytes()
     with running_engine(tmp_path, pace_s=0.05) as engine:
         async with watching(history, engine.port) as monitor:
@@ -182,8 +197,8 @@ async def test_a_file_that_does_not_answer_holds_up_nothing(tmp_path: Path, monk
 
 
 async def test_what_is_read_from_the_disk_tells_a_warm_start(history: History) -> None:
-    node = DemoNode(speed=10.0)
-    node.world = World(opened=time.time(), speed=10.0, into_start=15.0)  # its ranks are there, and meet soon
+    node = DemoNode(speed=16.0)
+    node.world = World(opened=time.time(), speed=16.0, into_start=12.0)  # its ranks are there, and meet soon
     async with running(NodeMonitor(node, history=history)) as monitor:
         await until(monitor, lambda s: s.verdict.state is State.READY)
         (row,) = await kept(history, 1)
@@ -193,5 +208,5 @@ async def test_what_is_read_from_the_disk_tells_a_warm_start(history: History) -
     assert 0 < int(str(row["weights_read"])) <= 0.0125 * weights
     with closing(sqlite3.connect(history.path)) as connection:
         phases = dict(connection.execute("SELECT name, seconds FROM phases"))
-    assert phases["weights"] == pytest.approx(41.8 / 10, abs=0.5)
+    assert phases["weights"] == pytest.approx(41.8 / 16, abs=0.5)
     assert "serving" not in phases
