@@ -14,15 +14,20 @@ from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
+from eagletui.logs.state import Quote
+from eagletui.logs.store import LineKind
 from eagletui.monitor.snapshot import Snapshot, Verdict
 from eagletui.servers.model import Reason, State
 from eagletui.ui import format as fmt
 from eagletui.ui import theming
 from eagletui.ui.actions import BY_ID, bindings
 from eagletui.ui.palette import ActionProvider
+from eagletui.ui.panes.log import Found
 from eagletui.ui.panes.pane import Pane, is_undecided
+from eagletui.ui.panes.startup import Evidence
 from eagletui.ui.panes.throughput import ThroughputPane
 from eagletui.ui.screens.choosers import ServerChooser, ThemeChooser
+from eagletui.ui.screens.explain import ExplainScreen
 from eagletui.ui.screens.help import HelpScreen
 from eagletui.ui.screens.main import MainScreen
 from eagletui.ui.screens.once import Palette
@@ -167,7 +172,7 @@ class EagleApp(App[None]):
             snapshot = replace(snapshot, link=link, verdict=Verdict(State.OFFLINE, Reason("no-link", self._broken)))
         self._main.show(snapshot, now)
         for dialog in self.screen_stack:
-            if isinstance(dialog, ServerChooser):
+            if isinstance(dialog, ServerChooser | ExplainScreen):
                 dialog.show(snapshot, now)
         self._ask_for_server(snapshot)
 
@@ -194,7 +199,11 @@ class EagleApp(App[None]):
 
     def _apply_ink(self) -> None:
         if self._main.is_running:
-            self._main.use_ink(Ink(self.theme_variables))
+            ink = Ink(self.theme_variables)
+            self._main.use_ink(ink)
+            for dialog in self.screen_stack:
+                if isinstance(dialog, ExplainScreen):
+                    dialog.use_ink(ink)
 
     def say(self, text: str, *, severity: SeverityLevel = "information") -> None:
         """A notice; the text is text. One that only informs replaces the one before it: keys pressed in a row do not fill the screen."""
@@ -220,6 +229,8 @@ class EagleApp(App[None]):
             return snapshot is not None and bool(snapshot.inventory.servers)
         if needs == "server":
             return snapshot is not None and snapshot.server is not None
+        if needs == "evidence":
+            return self._main.quote is not None
         if needs == "no-link":
             return snapshot is not None and snapshot.link.state != "up"
         return True
@@ -259,9 +270,9 @@ class EagleApp(App[None]):
         self._main.restore()
 
     def _scrolled(self) -> Pane:
-        """The pane that arrow keys scroll: the focused one if it has more than it shows, else the log."""
+        """The pane that arrow keys are for: the focused one if it can do something with them, else the log."""
         focused = self._main.focused
-        return focused if isinstance(focused, Pane) and focused.overflow else self._main.log_pane
+        return focused if isinstance(focused, Pane) and focused.takes_arrows else self._main.log_pane
 
     def action_log_up(self) -> None:
         """A line."""
@@ -298,6 +309,54 @@ class EagleApp(App[None]):
     def action_log_pause(self) -> None:
         """Hold or follow."""
         self._main.log_pane.toggle_pause()
+
+    def action_log_next_error(self) -> None:
+        """The next one, round and round."""
+        self._tell_found(self._main.log_pane.show_next(LineKind.ERROR), "error")
+
+    def action_log_next_warning(self) -> None:
+        """The next one, round and round."""
+        self._tell_found(self._main.log_pane.show_next(LineKind.WARNING), "warning")
+
+    def _tell_found(self, found: Found, what: str) -> None:
+        if found != "none":
+            self._main.uncover_log()
+        told = {
+            "none": f"The log shows no {what}.",
+            "only": f"That is the only {what} in the log.",
+            "wrapped": f"That was the last {what}; this is the first one again.",
+        }.get(found)
+        if told:
+            self.say(told)
+
+    def action_log_evidence(self) -> None:
+        """From the card to the log."""
+        quote = self._main.quote
+        if quote is None:
+            self.say("No line is quoted now.")
+        self._show_quote(quote)
+
+    def on_evidence(self, event: Evidence) -> None:
+        """A quoted line was clicked."""
+        self._show_quote(event.quote)
+
+    def _show_quote(self, quote: Quote | None) -> None:
+        if quote is None:
+            return
+        if not quote.line:
+            self.say("That was said by another witness; it is in no line of this log.")
+        elif self._main.log_pane.show_quote(quote):
+            self._main.uncover_log()
+        else:
+            self.say(f"Line {fmt.count(quote.line)} is not among the lines kept here; the log on the node has it.")
+
+    def action_server_explain(self) -> None:
+        """The whole of it."""
+        snapshot = self._main.snapshot
+        if snapshot is None or not self.capable("server.explain"):
+            self.say("There is no server to explain.")
+            return
+        self._open(ExplainScreen(snapshot, self._clock()), self._show_quote)
 
     def action_server_probe(self) -> None:
         """Ask /health."""

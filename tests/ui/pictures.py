@@ -10,7 +10,10 @@ import subprocess
 from pathlib import Path
 
 from eagletui.ui.app import EagleApp
+from tests.ui.launch_scenes import LAUNCHES
 from tests.ui.scenes import NOW, SCENES, FakeSource
+
+ALL = {**SCENES, **LAUNCHES}
 
 SIZES = ((160, 48), (120, 36), (80, 24))
 
@@ -46,7 +49,7 @@ def _each_cell(found: re.Match[str]) -> str:
 
 async def draw(folder: Path, scene: str, size: tuple[int, int], theme: str, keys: list[str]) -> Path:
     """One picture."""
-    app = EagleApp(FakeSource(SCENES[scene]()), node_name="gpu-node", theme=theme, clock=lambda: NOW)
+    app = EagleApp(FakeSource(ALL[scene]()), node_name="gpu-node", theme=theme, clock=lambda: NOW)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         await app.workers.wait_for_complete()
@@ -71,7 +74,7 @@ def main() -> None:
     """Draw what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("scenes", nargs="*", default=list(SCENES))
+    parser.add_argument("scenes", nargs="*", default=list(ALL))
     parser.add_argument("--theme", default="eagle-night")
     parser.add_argument("--size", default=None)
     parser.add_argument("--keys", default="")

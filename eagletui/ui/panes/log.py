@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+from eagletui.logs.state import Quote
 from eagletui.logs.store import LineKind, StoredLine
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui import format as fmt
@@ -12,6 +15,11 @@ from eagletui.ui.widgets.lines import EMPTY, Line, Span, fit, skip, width_of, wr
 
 TIME_CELLS = 8
 MAX_RANK_CELLS = 12
+QUOTED_CELLS = 60
+"""So much of a quotation's begin tells its line from others of the same number."""
+Found = Literal["none", "only", "next", "wrapped"]
+"""What a search of the next line of a kind came to: there is none, it is where we are, it was found, it was found from the top again."""
+_NAMES = {LineKind.WARNING: "warning", LineKind.ERROR: "error"}
 _LEVELS = {LineKind.WARNING: "warning bold", LineKind.ERROR: "error bold"}
 
 
@@ -25,6 +33,44 @@ class LogPane(LineView, Pane):
         super().__init__(id=id)
         self._times = False
         self._rank_cells = 0
+        self._place = ""
+        """What the marked line is: "error 2 of 5"."""
+
+    def show_quote(self, quote: Quote) -> bool:
+        """Go to the line that was quoted; False when it is not, or no longer, among the lines that are kept."""
+        store = self.snapshot.log.store if self.snapshot is not None else None
+        places = store.numbered(quote.line, quote.channel) if store is not None else []
+        if store is None or not places:
+            return False
+        # Bars are glued to records: of what stands in one line of the file the words that were quoted are meant.
+        said = quote.text.strip()[:QUOTED_CELLS]
+        texts = {at: line.text for at in places if (line := store.line(at)) is not None}
+        at = next((at for at, text in texts.items() if said and said in text), places[0])
+        self._place = f"line {fmt.count(quote.line)}"
+        self.go_to(at)
+        return True
+
+    def show_next(self, kind: LineKind) -> Found:
+        """Go to the next line of a kind below the marked one, or below the top; at the end, and after the last one, to the first."""
+        store = self.snapshot.log.store if self.snapshot is not None else None
+        places = store.of_kind(kind) if store is not None else []
+        if not places:
+            return "none"
+        here = self._here()
+        later = [at for at in places if here is not None and at > here]
+        at = later[0] if later else places[0]
+        self._place = f"{_NAMES.get(kind, '')} {places.index(at) + 1} of {len(places)}".strip()
+        self.go_to(at)
+        if here is None or later:
+            return "next"
+        return "only" if at == here else "wrapped"
+
+    def _here(self) -> int | None:
+        """The line from which on is searched; None at the end, from where it begins anew."""
+        if self.top is None:
+            return None
+        seen = self.mark is not None and self.top <= self.mark < self.top + self._page()
+        return self.mark if seen else self.top - 1
 
     def bounds(self) -> tuple[int, int]:
         """Numbers kept by the store."""
@@ -91,6 +137,8 @@ class LogPane(LineView, Pane):
         store = log.store
         if not self.following:
             word: Span = ("paused, G follows", "key")
+            if self.mark is not None:
+                return ((self._place, "text"), (" · ", "dim"), word)
         elif self.is_offline(snapshot):
             word = ("link down", "dim")
         elif log.error:

@@ -1,35 +1,49 @@
-"""Startup: the phases as a checklist; who the server is once it is up; what happened when it died."""
+"""Startup: the phases as a checklist; who the server is once it is up; the card of its failure when it died or stands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Literal
 
-from eagletui.logs.state import SHOWN_NAMES, LogState, Phase, Progress
+from textual import events
+from textual.message import Message
+
+from eagletui.logs.state import SHOWN_NAMES, Phase, Quote
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Server, State
 from eagletui.ui import format as fmt
+from eagletui.ui.panes.card import EVIDENCE_ROWS, card, diagnosis_of, has_card
+from eagletui.ui.panes.checklist import checklist, total_line
 from eagletui.ui.panes.link_words import next_words
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_undecided
-from eagletui.ui.widgets.bars import bar
-from eagletui.ui.widgets.frame import View
-from eagletui.ui.widgets.lines import EMPTY, Line, Span, cut, spread, width_of, wrap
+from eagletui.ui.widgets.frame import DOUBLE, View
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, wrap
 
-NAME_CELLS = 15
-TIME_CELLS = 7
-BAR_CELLS = 20
-EVIDENCE_ROWS = 4
-_TO_COME = ("distributed", "weights", "draft-weights", "kv-cache", "compile", "graphs", "warmup")
 _LAUNCHING = (State.STARTING, State.STALLED, State.UNKNOWN)
 Kind = Literal["link", "connecting", "none", "crash", "launch", "server"]
 _WORDS: dict[Kind, str] = {"link": "Link", "crash": "Crash", "server": "Server"}
+_EDGE_CELLS = 6
+"""Of a border row that words cannot use."""
+
+
+class Evidence(Message):
+    """A quoted line was clicked: it is wanted in the log."""
+
+    def __init__(self, quote: Quote) -> None:
+        super().__init__()
+        self.quote = quote
 
 
 class StartupPane(Pane):
-    """Pane 1."""
+    """Pane 1. On a card `cursor` is the marked quotation."""
 
     number = "1"
     name_ = "Startup"
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 - the word of the interface
+        super().__init__(id=id)
+        self.cursor = 0
+        self._quotes: tuple[tuple[int, int], ...] = ()
 
     def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
         """See Pane."""
@@ -41,7 +55,38 @@ class StartupPane(Pane):
             snapshot.inventory,
             snapshot.discovered,
             snapshot.log.path,
+            snapshot.diagnosis,
+            snapshot.estimate,
         )
+
+    @property
+    def quotes(self) -> tuple[Quote, ...]:
+        """The quotations on the card, none where there is no card."""
+        return quotes_of(self.snapshot) if self.snapshot is not None else ()
+
+    @property
+    def takes_arrows(self) -> bool:
+        """On a card they walk over the quotations."""
+        return bool(self.quotes) or super().takes_arrows
+
+    def scroll_lines(self, lines: int) -> None:
+        """On a card another quotation is marked."""
+        quotes = self.quotes
+        if not quotes:
+            super().scroll_lines(lines)
+            return
+        self.cursor = max(0, min(len(quotes) - 1, self.cursor + (1 if lines > 0 else -1)))
+        self.redraw()
+
+    def on_click(self, event: events.Click) -> None:
+        """A quotation leads to its line in the log; anything else is as in every frame."""
+        place = next((at for row, at in self._quotes if row + 1 == event.y), None)
+        if event.chain < DOUBLE and place is not None and place < len(self.quotes):
+            self.cursor = place
+            self.redraw()
+            self.post_message(Evidence(self.quotes[place]))
+            event.stop()
+            event.prevent_default()
 
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """What fits the state."""
@@ -53,20 +98,25 @@ class StartupPane(Pane):
         )
         kind = kind_of(snapshot)
         title: Line = ((self.word(snapshot), "text"),)
+        self._quotes = ()
         if kind == "connecting":
             return View(_text(f"Connecting to {snapshot.node} …", "text", width, height), title)
         if kind == "link":
             return View(self._no_link(snapshot, width)[:height], title, border="error")
         if kind == "crash":
-            return View(self._crash(snapshot, width, height)[:height], title, border="error")
+            return self._card(snapshot, width, height, title)
         if kind == "launch":
             return self._checklist(snapshot, width, height, border)
         if kind == "none" or snapshot.server is None:
             return View(self._no_server(snapshot, width, height)[:height], title)
+        # Of a server that was up and stands now the witnesses tell, in the next pane.
+        border = "border" if state is State.STALLED else border
         return View(self._server(snapshot, snapshot.server, width)[:height], title, border=border)
 
     def word(self, snapshot: Snapshot) -> str:
         """See Pane: it is called by what it shows."""
+        if snapshot.verdict.state is State.STALLED and has_card(snapshot):
+            return "Stalled"
         return _WORDS.get(kind_of(snapshot), self.name_)
 
     def _no_link(self, snapshot: Snapshot, width: int) -> list[Line]:
@@ -119,43 +169,29 @@ class StartupPane(Pane):
         ]
         return lines
 
+    def _card(self, snapshot: Snapshot, width: int, height: int, title: Line) -> View:
+        shown = card(snapshot, self.now, width, height, min(self.cursor, max(0, len(self.quotes) - 1)))
+        self._quotes = shown.quotes
+        hints: list[Span] = [("enter", "key"), (" to the line · ", "dim")] if self.quotes else []
+        return View(shown.lines, title, foot=(*hints, ("x", "key"), (" explains it", "dim")), border="error")
+
     def _checklist(self, snapshot: Snapshot, width: int, height: int, border: str) -> View:
-        startup = snapshot.startup
-        lines: list[Line] = [
-            _done(p, width) if p.status == "done" else self._running_row(p, startup, width) for p in startup.phases
-        ]
-        if not lines:
-            lines = _text("Alive; its log has not told a phase yet.", "dim", width, 2)
         stalled = snapshot.verdict.state in (State.STALLED, State.UNKNOWN)
         words = _text(snapshot.verdict.reason.text, LEVEL_OF_STATE[snapshot.verdict.state], width, 3) if stalled else []
-        lines += [((f"· {SHOWN_NAMES[name]}", "faint"),) for name in expected(startup)]
-        room = height - (len(words) + 1 if words else 0)
-        shown = _around_running(lines, len(startup.phases), room)
+        lines = checklist(snapshot, self.now, width, height - (len(words) + 1 if words else 0))
+        if not lines:
+            lines = _text("Alive; its log has not told a phase yet.", "dim", width, 2)
         if words:
-            shown += [EMPTY, *words]
-        elapsed = self._elapsed(snapshot)
-        foot: Line = ((fmt.duration(elapsed), "text"), (" so far", "dim")) if elapsed is not None else EMPTY
+            lines += [EMPTY, *words]
+        foot = total_line(snapshot, self._elapsed(snapshot), self.now, width - _EDGE_CELLS)
         # After a break the bar stands where it stood, until something fresh has come.
-        return View(shown, title=(("Startup", "text"),), foot=foot, border=border, stale=is_undecided(snapshot.verdict))
+        return View(lines, title=(("Startup", "text"),), foot=foot, border=border, stale=is_undecided(snapshot.verdict))
 
     def _elapsed(self, snapshot: Snapshot) -> float | None:
         if snapshot.uptime_s is not None:
             return snapshot.uptime_s + max(0.0, self.now - snapshot.at)
         since = snapshot.verdict.since
         return self.now - since if since is not None else None
-
-    def _running_row(self, phase: Phase, startup: LogState, width: int) -> Line:
-        name = f"{SHOWN_NAMES.get(phase.name, phase.name):<{NAME_CELLS}}"
-        head: list[Span] = [("▸ ", "warning"), (name, "text bold")]
-        took = self.now - phase.began_at if phase.began_at is not None else None
-        progress = startup.progress if startup.phase == phase.name else None
-        if progress is not None and progress.total > 0:
-            head += _progress(progress, width - 2 - NAME_CELLS - TIME_CELLS)
-        elif phase.detail:
-            head.append((cut(phase.detail, max(0, width - 2 - NAME_CELLS - TIME_CELLS)), "dim"))
-        return spread(
-            tuple(head), ((f"{fmt.duration(took):>{TIME_CELLS}}", "text" if took is not None else "dim"),), width
-        )
 
     def _server(self, snapshot: Snapshot, server: Server, width: int) -> list[Line]:
         startup = snapshot.startup
@@ -170,29 +206,13 @@ class StartupPane(Pane):
         lines += _facts(server, width)
         return lines
 
-    def _crash(self, snapshot: Snapshot, width: int, height: int) -> list[Line]:
-        verdict = snapshot.verdict
-        lines = _text(verdict.reason.text, "error bold", width, 3)
-        where: list[str] = []
-        if verdict.since is not None:
-            at = snapshot.wall - (snapshot.at - verdict.since)
-            where.append(f"{fmt.clock(at)}, {fmt.age(verdict.since, self.now)}")
-        if snapshot.startup.phase is not None and snapshot.startup.phase != "serving":
-            where.append(f"during {SHOWN_NAMES[snapshot.startup.phase]}")
-        elif snapshot.startup.ready_s is not None:
-            where.append("after it was ready")
-        if where:
-            lines += _text(" · ".join(where), "dim", width, 2)
-        if snapshot.startup.error_text:
-            rows = wrap(snapshot.startup.error_text, width - 2, EVIDENCE_ROWS)
-            lines += [EMPTY, *((("▎ ", "error"), (row, "text")) for row in rows)]
-        done = [p for p in snapshot.startup.phases if p.status == "done"]
-        times = _times(done, width)
-        if times and len(lines) + len(times) < height:
-            lines += [EMPTY, *times]
-        if snapshot.log.path and len(lines) + 2 <= height:
-            lines += [EMPTY, (("log  ", "dim"), (cut(snapshot.log.path, width - 5), "dim"))]
-        return lines
+
+def quotes_of(snapshot: Snapshot) -> tuple[Quote, ...]:
+    """The quotations that the card of a failure shows."""
+    diagnosis = diagnosis_of(snapshot)
+    if diagnosis is None or kind_of(snapshot) != "crash":
+        return ()
+    return diagnosis.evidence[:EVIDENCE_ROWS]
 
 
 def kind_of(snapshot: Snapshot) -> Kind:
@@ -200,55 +220,12 @@ def kind_of(snapshot: Snapshot) -> Kind:
     state = snapshot.verdict.state
     if snapshot.link.state != "up" and (state is State.OFFLINE or snapshot.server is None):
         return "connecting" if snapshot.link.state == "connecting" and snapshot.link.lost_at is None else "link"
-    if state is State.CRASHED:
+    if has_card(snapshot):
         return "crash"
     if snapshot.server is None:
         return "none"
     launching = snapshot.startup.state in ("starting", "stalled") and state in _LAUNCHING
     return "launch" if state is State.STARTING or launching else "server"
-
-
-def expected(startup: LogState) -> list[str]:
-    """Phases that are still to come, as far as it is known: nobody lists a draft model or a compilation that there may not be."""
-    seen = {phase.name for phase in startup.phases}
-    order = [name for name in _TO_COME if name not in seen]
-    drafts = any(
-        startup.args.get(key) for key in ("speculative_algorithm", "speculative_config", "speculative_draft_model_path")
-    )
-    last = max((_TO_COME.index(p.name) for p in startup.phases if p.name in _TO_COME), default=-1)
-    return [
-        name
-        for name in order
-        if (name != "draft-weights" or drafts)
-        and (name != "compile" or startup.engine == "vllm")
-        and _TO_COME.index(name) > last
-    ]
-
-
-def _done(phase: Phase, width: int) -> Line:
-    name = f"{SHOWN_NAMES.get(phase.name, phase.name):<{NAME_CELLS}}"
-    detail = cut(phase.detail, max(0, width - 3 - NAME_CELLS - TIME_CELLS))
-    took = (f"{fmt.duration(phase.seconds):>{TIME_CELLS}}", "text" if phase.seconds is not None else "dim")
-    return spread((("✓ ", "ok"), (name, "text"), (detail, "dim")), (took,), width)
-
-
-def _progress(progress: Progress, room: int) -> list[Span]:
-    counts = f"{progress.done}/{progress.total}".rjust(2 * len(str(progress.total)) + 1)
-    words: list[Span] = [(f" {counts}", "warning bold")]
-    if progress.rate is not None:
-        words.append((f" {progress.rate:.1f}/s" if progress.rate >= 0.1 else f" {1 / progress.rate:.0f} s each", "dim"))
-    size = min(BAR_CELLS, room - width_of(words) - 1)
-    if size < 4:
-        return words
-    return [*bar([(progress.done / progress.total, "warning")], size), *words]
-
-
-def _around_running(lines: list[Line], known: int, room: int) -> list[Line]:
-    """Too many rows: what is done gives way from the top, what is to come from the end."""
-    if len(lines) <= room:
-        return lines
-    first = max(0, min(known - room + 1, len(lines) - room))
-    return lines[first : first + room]
 
 
 def _times(phases: Iterable[Phase], width: int) -> list[Line]:

@@ -6,6 +6,8 @@ from eagletui.logs.state import SHOWN_NAMES
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import State
 from eagletui.ui import format as fmt
+from eagletui.ui.panes.card import diagnosis_of, headline
+from eagletui.ui.panes.estimate_words import promise, short_late_words
 from eagletui.ui.panes.link_words import link_words
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, NOT_KNOWN_YET, is_undecided, word_and_role
 from eagletui.ui.panes.trouble import alarm
@@ -52,15 +54,16 @@ class StatusLine(Painted):
             # Node and link stay, with room behind them for the ellipsis of what is cut: "0.7 m…" is no latency.
             kept = width_of(core[:2]) + width_of(link_words(snapshot.link, self._now, 0)) + GAP
             least = min(least, max(width * 9 // 20, kept))
-        room = width - least - width_of([block]) - 1
+        room = width - least - width_of([block]) - GAP
         # Room is given in the order of importance, which is not that on screen: an alarm goes last, words of progress first.
         trouble, elapsed = alarm(snapshot), self._elapsed(snapshot)
         trouble = trouble if width_of([(trouble, "")]) + GAP <= room else ""
         room -= width_of([(trouble, "")]) + GAP if trouble else 0
         elapsed = elapsed if len(elapsed) + GAP <= room else ""
         room -= len(elapsed) + GAP if elapsed else 0
-        said, said_role = progress_words(snapshot)
-        said = cut(clean(said), room - GAP) if room - GAP >= min(MIN_REASON_CELLS, len(said)) else ""
+        forms, said_role = progress_words(snapshot, self._now)
+        said = next((form for form in forms if width_of([(form, "")]) <= room - GAP), forms[-1])
+        said = cut(said, room - GAP) if room - GAP >= min(MIN_REASON_CELLS, len(said)) else ""
         right: list[Span] = []
         for text, text_role in ((trouble, "warning bold"), (said, said_role), (elapsed, "text")):
             right += [(text, text_role), (" " * GAP, "text")] if text else []
@@ -117,25 +120,46 @@ def state_word(snapshot: Snapshot) -> tuple[str, str]:
     return word_and_role(snapshot.verdict)
 
 
-def progress_words(snapshot: Snapshot) -> tuple[str, str]:
-    """What the right says before the state, with its role."""
+def progress_words(snapshot: Snapshot, now: float) -> tuple[tuple[str, ...], str]:
+    """What the right says before the state, the longest form first and the last one to be cut where it must; and its role."""
     state = snapshot.verdict.state
     role = LEVEL_OF_STATE[state]
-    startup = snapshot.startup
     if state is State.STARTING:
-        if startup.phase is None:
-            return "", role
-        words = SHOWN_NAMES.get(startup.phase, startup.phase)
-        if startup.progress is not None and startup.progress.total > 0:
-            words += f" {startup.progress.done}/{startup.progress.total}"
-        return words, role
+        return _startup_words(snapshot, now), role
     if state is State.READY:
         last = snapshot.throughput
         if last.gen_tok_s is not None and not last.stale:
-            return f"{last.gen_tok_s:.1f} tok/s", role
-        return ("idle", "dim") if snapshot.verdict.reason.code == "idle" else ("", role)
+            return (f"{last.gen_tok_s:.1f} tok/s",), role
+        return (("idle",), "dim") if snapshot.verdict.reason.code == "idle" else (("",), role)
     nothing = snapshot.server is None and is_undecided(snapshot.verdict)
     if nothing or state is State.ABSENT or (state is State.OFFLINE and is_first(snapshot)):
-        return "", role
+        return ("",), role
+    diagnosis = diagnosis_of(snapshot)
+    if diagnosis is not None:
+        where = [SHOWN_NAMES[diagnosis.phase]] if diagnosis.phase is not None else []
+        where = [*([diagnosis.rank] if diagnosis.rank else []), *where]
+        # A sentence that would be cut gives way to its code, which is short.
+        forms = [
+            (said, *where[:n]) for said in (headline(diagnosis), diagnosis.code) for n in range(len(where), -1, -1)
+        ]
+        return tuple(clean(" · ".join(form)) for form in forms), role
     # The link beside it says in red that it is lost; why is a second glance.
-    return snapshot.verdict.reason.text, "dim" if state is State.OFFLINE else role
+    return (clean(snapshot.verdict.reason.text),), "dim" if state is State.OFFLINE else role
+
+
+def _startup_words(snapshot: Snapshot, now: float) -> tuple[str, ...]:
+    """The phase, how far it is, and when all is ready; the last is what is asked most."""
+    startup = snapshot.startup
+    phase = SHOWN_NAMES.get(startup.phase, startup.phase) if startup.phase is not None else ""
+    counts = ""
+    if startup.progress is not None and startup.progress.total > 0:
+        digits = len(str(startup.progress.total))
+        counts = f"{phase} {startup.progress.done:>{digits}}/{startup.progress.total}" if phase else ""
+    ready = promise(snapshot, now)
+    when = ready or short_late_words(snapshot)
+    forms = (
+        f"{counts or phase} · {when}" if when and phase else "",
+        f"{phase} · {when}" if when and phase else "",
+        ready, counts, phase,
+    )  # fmt: skip
+    return tuple(form for form in forms if form) or ("",)

@@ -14,14 +14,16 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
+from eagletui.logs.state import Quote
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui.actions import BY_ID
+from eagletui.ui.panes.card import has_card
 from eagletui.ui.panes.footer import Footer
 from eagletui.ui.panes.gpus import GpuPane
 from eagletui.ui.panes.health import HealthPane
 from eagletui.ui.panes.log import LogPane
 from eagletui.ui.panes.pane import Pane
-from eagletui.ui.panes.startup import StartupPane
+from eagletui.ui.panes.startup import StartupPane, quotes_of
 from eagletui.ui.panes.status_line import StatusLine
 from eagletui.ui.panes.throughput import ThroughputPane
 from eagletui.ui.panes.trouble import MARK, alarm
@@ -118,6 +120,12 @@ class MainScreen(Screen[None]):
         """Ids of all panes."""
         return [pane.id or "" for pane in self.panes]
 
+    @property
+    def quote(self) -> Quote | None:
+        """The quotation that is marked on the card of a failure; None where there is no card."""
+        quotes = quotes_of(self.snapshot) if self.snapshot is not None else ()
+        return quotes[min(self.query_one(StartupPane).cursor, len(quotes) - 1)] if quotes else None
+
     def title_of(self, name: str) -> str:
         """What a pane is called now."""
         pane = self.pane(name)
@@ -194,6 +202,10 @@ class MainScreen(Screen[None]):
         footer = self.query_one(Footer)
         lost = self.snapshot is not None and self.snapshot.link.lost_at is not None
         extra = [BY_ID["link.connect"]] if lost else []
+        if self.quote is not None:
+            extra.append(BY_ID["log.evidence"])
+        if self.snapshot is not None and has_card(self.snapshot):
+            extra.append(BY_ID["server.explain"])
         if self.query_one(Deck).plan.mode == "one":
             extra.append(BY_ID["pane.restore"])
         if footer.extra != tuple(extra):
@@ -213,6 +225,12 @@ class MainScreen(Screen[None]):
         """This pane alone, or all of them."""
         self.maximised_pane = None if self.maximised_pane is not None else name
         self.arrange_panes()
+
+    def uncover_log(self) -> None:
+        """Something in the log is to be seen: no other pane may cover it."""
+        if self.maximised_pane not in (None, "log"):
+            self.maximised_pane = None
+            self.arrange_panes()
 
     def restore(self) -> None:
         """All panes; the focus goes, too."""

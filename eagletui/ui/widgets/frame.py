@@ -145,6 +145,11 @@ class Frame(Painted):
         self.overflow = 0
         self._tab_spans: list[tuple[int, int, str]] = []
 
+    @property
+    def takes_arrows(self) -> bool:
+        """Whether arrow keys do something in it."""
+        return self.overflow > 0
+
     def view(self, width: int, height: int) -> View:
         """What to show in a content area of this size."""
         raise NotImplementedError

@@ -5,24 +5,28 @@ from __future__ import annotations
 from textual import events
 
 from eagletui.ui.widgets.frame import Frame
-from eagletui.ui.widgets.lines import Line
+from eagletui.ui.widgets.lines import Line, fit
 
 WHEEL_LINES = 3
 SIDE_CELLS = 16
+ABOVE = 3
+"""A line that is gone to has a third of the picture above it: what led to it."""
 
 
 class LineView(Frame):
     """Shows `height` lines from `top`, or the last ones while following (`top` None). `left` cells are scrolled away at the left.
 
-    Paused, it draws nothing new: the lines are those it stopped at, however fast the end moves.
+    Paused, it draws nothing new: the lines are those it stopped at, however fast the end moves. `mark` is the line that was gone to; it is
+    drawn on another ground until the end is followed again.
     """
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self.top: int | None = None
         self.left = 0
+        self.mark: int | None = None
         self.paused_end = 0
-        self._kept: tuple[tuple[int, int, int, int], list[Line]] | None = None
+        self._kept: tuple[tuple[int, int, int, int, int | None], list[Line]] | None = None
 
     def bounds(self) -> tuple[int, int]:
         """(first kept number, one past the last)."""
@@ -54,12 +58,17 @@ class LineView(Frame):
             self.prepare(start, end)
             return [self.line_at(n, width) for n in range(start, end)]
         start = max(first, min(self.top, max(first, end - height)))
-        key = (start, self.left, width, height)
+        key = (start, self.left, width, height, self.mark)
         if self._kept is None or self._kept[0] != key:
             stop = min(end, start + height)
             self.prepare(start, stop)
-            self._kept = key, [self.line_at(n, width) for n in range(start, stop)]
+            self._kept = key, [self._marked(n, self.line_at(n, width), width) for n in range(start, stop)]
         return self._kept[1]
+
+    def _marked(self, number: int, line: Line, width: int) -> Line:
+        if number != self.mark:
+            return line
+        return tuple((text, f"{role} on-selection") for text, role in fit(line, width))
 
     def thumb_rows(self, height: int) -> tuple[int, int] | None:
         """The scroll thumb: shown only while paused, so that the border stays calm otherwise."""
@@ -95,9 +104,19 @@ class LineView(Frame):
         first, end = self.bounds()
         self.scroll_lines(first - end)
 
+    def go_to(self, number: int) -> None:
+        """To a line, with what led to it above; it is marked, and the picture holds."""
+        first, end = self.bounds()
+        page = self._page()
+        if self.top is None:
+            self.paused_end = end
+        self.mark, self.left = number, 0
+        self.top = max(first, min(number - page // ABOVE, end - page))
+        self.redraw()
+
     def follow(self) -> None:
         """To the end, and stay there."""
-        self.top = None
+        self.top = self.mark = None
         self.redraw()
 
     def toggle_pause(self) -> None:

@@ -151,8 +151,13 @@ def wrap(text: str, width: int, limit: int) -> list[str]:
     if row:
         rows.append(row)
     if len(rows) > limit:
-        rows = [*rows[: limit - 1], cut(rows[limit - 1] + " " + ELLIPSIS * 2, width)] if limit > 0 else []
+        rows = [*rows[: limit - 1], _cut_on(rows[limit - 1], width)] if limit > 0 else []
     return rows
+
+
+def _cut_on(row: str, width: int) -> str:
+    """The last row of a text that goes on: with an ellipsis, in place of its end where there is no room."""
+    return f"{row} {ELLIPSIS}" if cell_len(row) + 2 <= width else cut(row + "  ", width)
 
 
 def changed(old: Line, new: Line) -> tuple[int, int] | None:
