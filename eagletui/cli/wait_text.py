@@ -19,6 +19,7 @@ from eagletui.monitor.happenings import (
     StateTold,
     elapsed_in,
     running_phase,
+    told_reason,
 )
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.monitor.waiting import ABSENT, OFFLINE, READY, TIMED_OUT, Ended
@@ -115,7 +116,7 @@ def live_line(snapshot: Snapshot, width: int) -> str:
     """What goes on now, in at most `width` columns; empty when there is nothing to tell."""
     startup, state = snapshot.startup, snapshot.verdict.state
     if state is not State.STARTING:
-        text = safe(snapshot.verdict.reason.text)
+        text = safe(told_reason(snapshot).text)
         told = state is State.ABSENT or snapshot.verdict.reason.code in PASSING
         return cut(f"  {text} …" if told else f"  {word(state, colour=False).lower()}: {text}", width)
     phase, bar = running_phase(snapshot), startup.progress

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from eagletui.history.estimate import Estimate
 from eagletui.logs.state import Phase, PhaseName
+from eagletui.monitor.link import without_hint
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Reason, Server, State
 
@@ -73,6 +74,12 @@ def running_phase(snapshot: Snapshot) -> Phase | None:
     return next((p for p in reversed(snapshot.startup.phases) if p.status == "running"), None)
 
 
+def told_reason(snapshot: Snapshot) -> Reason:
+    """Why it is in its state, for who has no screen with keys."""
+    reason = snapshot.verdict.reason
+    return Reason(reason.code, without_hint(reason.text)) if snapshot.verdict.state is State.OFFLINE else reason
+
+
 class Teller:
     """Tells each happening once. `estimate`: the last that was known, which a ready server has no more. `settled_s`: a phase is over when it
     was not entered again for so long; captures alternate with compiling, and lines that stay should not.
@@ -100,7 +107,7 @@ class Teller:
             self._launch, self.estimate, self._bar, self._bar_at = launch, None, None, float("-inf")
             self._phases, self._left, self._lines = {}, {}, set()
         self.estimate = snapshot.estimate or self.estimate
-        state, reason = snapshot.verdict.state, snapshot.verdict.reason
+        state, reason = snapshot.verdict.state, told_reason(snapshot)
         told: list[Happening] = []
         if self._state != (launch and launch[:2], state, reason.code):
             self._state = (launch and launch[:2], state, reason.code)

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from eagletui.logs.state import Diagnosis, Phase
-from eagletui.monitor.happenings import PASSING, Happening, Teller
-from eagletui.monitor.link import without_hint
+from eagletui.monitor.happenings import PASSING, Happening, Teller, told_reason
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Reason, Server, State
 
@@ -226,16 +225,15 @@ class Waiting:
         return self._end(TIMED_OUT, snapshot) if limit is not None and snapshot.at - self._began >= limit else None
 
     def _end(self, code: int, snapshot: Snapshot) -> Ended:
-        state, reason, server = snapshot.verdict.state, snapshot.verdict.reason, snapshot.server
+        state, reason, server = snapshot.verdict.state, told_reason(snapshot), snapshot.server
         startup = snapshot.startup
         if code == OFFLINE:
             state = State.OFFLINE
-            text = without_hint(snapshot.link.error or "")
             if snapshot.link.state == "up":
                 text = f"{snapshot.node} did not tell its processes: {'; '.join(snapshot.notes) or reason.text}"
-            reason = Reason(reason.code, text)
+                reason = Reason(reason.code, text)
         elif code == ABSENT:
-            reason = Reason(reason.code, f"{reason.text}, and no launch is under way")
+            reason = Reason(reason.code, f"{reason.text}, and no launch is under way{_left(snapshot)}")
         ready_s = None
         if code == READY:
             ready_s = startup.ready_s
@@ -252,6 +250,12 @@ def _diagnosis(snapshot: Snapshot) -> Diagnosis | None:
 
 def _flows(snapshot: Snapshot) -> bool:
     return bool(snapshot.throughput.gen_tok_s) and not snapshot.throughput.stale
+
+
+def _left(snapshot: Snapshot) -> str:
+    """Engines' processes without their server: a start may have failed before we came."""
+    orphans = snapshot.inventory.orphans
+    return f"; pid {', '.join(str(one.process.pid) for one in orphans[:4])} of an engine is left" if orphans else ""
 
 
 def _is_blind(snapshot: Snapshot) -> bool:

@@ -97,10 +97,19 @@ def test_its_own_time_is_up() -> None:
 
 def test_what_is_told_of_a_lost_link_is_no_key() -> None:
     waiting = Waiting(Limits(), began=scenes.NOW)
-    ended = waiting.look(replace(scenes.needs_person(), at=scenes.NOW)).ended
+    told, ended, _ = waiting.look(replace(scenes.needs_person(), at=scenes.NOW))
     assert ended is not None
     assert ended.reason.text == "the link to gpu-node is lost: connection reset by peer"
+    assert isinstance(told[0], StateTold)
+    assert told[0].reason == ended.reason
     assert LOGIN_HINT in (scenes.needs_person().link.error or "")
+
+
+def test_what_an_earlier_server_left_is_told() -> None:
+    _, _, waiting = run([(scenes.orphans(), 5)])
+    ended = waiting.look(replace(scenes.orphans(), at=scenes.NOW + 7)).ended
+    assert ended is not None
+    assert ended.reason.text.endswith("no launch is under way; pid 500, 501, 502 of an engine is left")
 
 
 def test_how_long_it_took_is_told_where_it_is_known() -> None:
