@@ -152,6 +152,12 @@ def _import(facts: Facts) -> str:
     return "Install or repair that package in the environment that starts the server; its version has to fit the engine's release."
 
 
+def _cuda(facts: Facts) -> str:
+    if any(words in facts.evidence for words in ("No accelerator", "No CUDA GPUs", "invalid device ordinal")):
+        return "It sees no GPU, or fewer than it wants: check CUDA_VISIBLE_DEVICES, the container's --gpus, and what `nvidia-smi -L` lists there."
+    return "See `nvidia-smi` and `dmesg -T` for the GPU's own trouble (Xid, ECC); run once with CUDA_LAUNCH_BLOCKING=1 to find the place."
+
+
 def _warmup(facts: Facts) -> str:
     if facts.args.get("disaggregation_mode") in ("prefill", "decode"):
         return "A prefill or decode instance warms up together with its peer: see that the other side and the router are up."
@@ -204,10 +210,7 @@ _CODES: dict[str, tuple[str, str | Callable[[Facts], str]]] = {
         "A library holds no kernels for this GPU",
         "Install a build for this GPU's architecture, or build it there with TORCH_CUDA_ARCH_LIST set.",
     ),
-    "cuda-error": (
-        "CUDA failed",
-        "See `nvidia-smi` and `dmesg -T` for the GPU's own trouble (Xid, ECC); run once with CUDA_LAUNCH_BLOCKING=1 to find the place.",
-    ),
+    "cuda-error": ("CUDA failed", _cuda),
     "driver-mismatch": (
         "The NVIDIA driver does not fit the libraries",
         "Reboot the node if the driver was updated under it; else install a driver, or a build, that fit each other. A restart of the server will not help.",

@@ -211,7 +211,8 @@ def _told(clue: Clue, clues: list[Clue]) -> Choice:
         )
     ]
     echoes = [one for one in clues if one.strength < GENERIC and one is not clue]
-    quotes = [clue.quote, *clue.more, *(one.quote for one in beside), *(one.quote for one in echoes[:1])]
+    telling = [one for one in beside if one.strength != GENERIC or ": " in one.quote.text]
+    quotes = [clue.quote, *clue.more, *(one.quote for one in telling), *(one.quote for one in echoes[:1])]
     unique = list(dict.fromkeys(quotes))
     return Choice(clue, rank, tuple(unique[:MAX_QUOTES]))
 

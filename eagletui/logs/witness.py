@@ -24,6 +24,7 @@ _ECHO_EXCEPTION = re.compile(
     r"ContextTerminated|ProcessExitedException|ProcessRaisedException|SignalException)\b)"
 )
 """Exceptions that only tell that somebody else is gone."""
+_TYPE = re.compile(r"\A(?:[A-Za-z_][\w.]*\.)?[A-Za-z_]\w*(?:Error|Exception|Warning): ")
 _SIGNALS = {"Killed": "worker-killed", "KILL": "worker-killed", "Aborted": "aborted", "ABRT": "aborted",
             "Segmentation fault": "segfault", "segmentation fault": "segfault", "SEGV": "segfault",
             "Bus error": "shm-exhausted", "BUS": "shm-exhausted"}  # fmt: skip
@@ -55,7 +56,7 @@ class Witness:
     ) -> Clue:
         """A cause, a wrapper or an echo. `dying`: something was fatal before."""
         rule = finding.rule
-        code, strength, said = rule.code, STRENGTH[rule.role], finding.said
+        code, strength, said = rule.code, STRENGTH[rule.role], _said(finding, record.text)
         if rule.role == "echo" and (finding.exit or finding.signal):
             told = signal_code(int(finding.exit)) if finding.exit else _SIGNALS.get(finding.signal, "")
             if finding.signal and dying:
@@ -113,6 +114,15 @@ class Witness:
             code, GENERIC, said, quote(record, channel), when, record.time, raised.rank or record.rank, fatal=raised.fatal,
             incident=raised.incident, more=more,
         )  # fmt: skip
+
+
+def _said(finding: Finding, text: str) -> str:
+    """The rule's sentence. Where the line did not name what the sentence is about, the line's own words follow it."""
+    said = finding.said
+    if "{" not in finding.rule.say or any(finding.groups):
+        return said
+    message = _TYPE.sub("", text).strip()
+    return f"{said.rstrip(' :()')}: {message[:MAX_SAID]}" if message else said
 
 
 def suspect(finding: Finding, record: Record, channel: int) -> Suspect:
