@@ -146,7 +146,9 @@ def aged(snapshot: Snapshot, true_time: Callable[[float], float]) -> Snapshot:
         return None if when is None else true_time(when)
 
     s = snapshot
-    phases = tuple(replace(phase, began_at=at(phase.began_at)) for phase in s.startup.phases)
+    phases = tuple(
+        replace(phase, began_at=at(phase.began_at), quiet_since=at(phase.quiet_since)) for phase in s.startup.phases
+    )
     return replace(
         s,
         link=replace(s.link, at=at(s.link.at), lost_at=at(s.link.lost_at)),
@@ -154,6 +156,7 @@ def aged(snapshot: Snapshot, true_time: Callable[[float], float]) -> Snapshot:
         log=replace(s.log, grew_at=at(s.log.grew_at)),
         startup=replace(s.startup, phases=phases),
         health=replace(s.health, at=at(s.health.at)),
+        deep_health=None if s.deep_health is None else replace(s.deep_health, at=at(s.deep_health.at)),
         throughput=replace(s.throughput, at=at(s.throughput.at)),
         gpus=replace(s.gpus, at=at(s.gpus.at)),
         family_at=at(s.family_at),
