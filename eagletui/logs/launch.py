@@ -235,6 +235,8 @@ class Launch:
         """Something moved: a milestone, a bar, a token."""
         self.moved = when
         self.moved_at = when.at
+        if not self.served:
+            self._state = None  # how long it has been quiet is told while it starts
 
     def heard(self, stamp: float | None, bar_clock_s: float | None = None) -> None:
         """A line came, whatever it says. A silence between two lines is told where both have a time of one kind."""
@@ -399,7 +401,7 @@ class Launch:
                 state=self.verdict,
                 phase=self.current,
                 phases=tuple(
-                    stage.phase(name, self.moved_at if name == self.current else None)
+                    stage.phase(name, self.moved_at if name == self.current and not self.served else None)
                     for name, stage in self._stages.items()
                     if stage.started
                 ),

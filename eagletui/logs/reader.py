@@ -249,12 +249,12 @@ class Reader:
             self._apply(server, mark, record, when, events)
             return Line(record)
         error = self._faults.read(server, record, when, events)
-        if mark is not None:
-            self._apply(server, mark, record, when, events)
         probe = probe_in(text) if mark is None else None
         bar = read_bar(text) if mark is None and probe is None else None
         if server.launch is not None and not server.launch.served:
             server.launch.heard(record.stamp, bar.elapsed_s if bar is not None else None)
+        if mark is not None:
+            self._apply(server, mark, record, when, events)
         if probe is not None:
             events.append(probe)
         if bar is not None:

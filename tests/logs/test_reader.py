@@ -24,7 +24,7 @@ from eagletui.logs.events import (
     StoppingSeen,
 )
 from eagletui.logs.reader import PARTIAL_READ, Reader
-from eagletui.logs.state import LogState, Phase, Progress
+from eagletui.logs.state import Gap, LogState, Pace, Phase, Progress
 from tests.logs.recorded import cut, recorded
 
 NOW = 1_000.0
@@ -475,3 +475,35 @@ def test_of_a_long_unfinished_line_only_what_is_shown_is_read_anew() -> None:
     assert reader.partial is not None
     assert reader.partial.record.text == "A" * PARTIAL_READ
     assert reader.partial.record.length == 64_000
+
+
+def test_how_long_it_has_been_quiet() -> None:
+    """Milestones and bars move a phase; other lines, however many, do not. What was read all at once is as old as it says."""
+    reader = Reader("sglang")
+    reader.feed(f"{ARGS}\n[2026-01-01 00:00:01 TP0] Load weight begin. avail mem=1 GB\n".encode(), 100.0)
+    assert reader.state.phases[-1].quiet_since == 100.0
+    reader.feed(b'[2026-01-01 00:00:09] INFO:     10.0.0.9:1 - "GET /health HTTP/1.1" 503 Service Unavailable\n', 108.0)
+    assert reader.state.phases[-1].quiet_since == 100.0
+    reader.feed(b"Loading safetensors checkpoint shards:  20% Completed | 1/5 [00:10<00:40, 10.00s/it]\r", 111.0)
+    assert reader.state.phases[-1].quiet_since == 111.0
+    assert reader.state.pace is None
+    reader.feed(b"Loading safetensors checkpoint shards:  40% Completed | 2/5 [00:31<00:40, 21.00s/it]\r", 132.0)
+    assert reader.state.pace == Pace(21.0, 21.0, 1)
+    at_once = Reader("sglang")
+    lines = [ARGS, "[2026-01-01 00:00:01] Load weight begin. avail mem=1 GB", "[2026-01-01 00:05:01] something else"]
+    at_once.feed("".join(f"{line}\n" for line in lines).encode(), 1_000.0)
+    assert at_once.state.phases[-1].quiet_since == 700.0
+
+
+def test_silences_and_ranks_are_told() -> None:
+    lines = [
+        ARGS,
+        "[2026-01-01 00:00:01 TP0] Load weight begin. avail mem=1 GB",
+        "[2026-01-01 00:00:01 TP1] Load weight begin. avail mem=1 GB",
+        "[2026-01-01 00:01:01 TP1] Load weight end. type=X",
+        "[2026-01-01 00:02:21 TP0] Load weight end. type=X",
+    ]
+    weights = state_of(*lines).phases[1]
+    assert (weights.name, weights.seconds) == ("weights", 140.0)
+    assert weights.ranks == (("TP0", 140.0), ("TP1", 60.0))
+    assert weights.gaps == (Gap(0.0, 60.0), Gap(60.0, 80.0))
