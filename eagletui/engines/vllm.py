@@ -113,6 +113,7 @@ VLLM = Engine(
     ready_text=READY,
     details=(
         (re.compile(r"vLLM is using (nccl)==([0-9.]+)"), "distributed", "{} {}"),
+        (re.compile(r"Model loading took ([0-9.]+ Gi?B)"), "weights", "{}"),
         (re.compile(r"KV cache size: ([0-9,]+) tokens"), "kv-cache", "{} tokens"),
     ),
 )

@@ -40,6 +40,7 @@ class WeightsRead:
         self._first: dict[int, ReadBytes] = {}
         self._last: dict[int, ReadBytes] = {}
         self._begun = 0
+        self._looks = 0
 
     def see(self, rows: Iterable[ReadBytes]) -> None:
         """The counters now. Of a process that ended what it had read stays."""
@@ -50,6 +51,7 @@ class WeightsRead:
             self._first.setdefault(row.pid, row)
             self._last[row.pid] = row
         self._begun = self._begun or len(self._first)
+        self._looks += 1
 
     @property
     def is_whole(self) -> bool:
@@ -73,6 +75,6 @@ class WeightsRead:
         """Whether it is a cold start, while it loads: `done` is the share that is loaded (0 to 1), `size` the bytes of the whole
         by earlier launches, None where they do not tell. None as long as it cannot be said."""
         read = self.from_disk
-        if read is None or done is None or done < TOLD or not self.is_whole:
+        if read is None or done is None or done < TOLD or self._looks < 2 or not self.is_whole:
             return None
         return is_cold(read, self.size(None if size is None else int(size * done)), done)
