@@ -221,8 +221,11 @@ class Waiting:
     # The end
 
     def _timed_out(self, snapshot: Snapshot) -> Ended | None:
+        """The time is up. What is dead then is dead, whether its cause is known or not."""
         limit = self._limits.timeout_s
-        return self._end(TIMED_OUT, snapshot) if limit is not None and snapshot.at - self._began >= limit else None
+        if limit is None or snapshot.at - self._began < limit:
+            return None
+        return self._end(CRASHED if snapshot.verdict.state is State.CRASHED else TIMED_OUT, snapshot)
 
     def _end(self, code: int, snapshot: Snapshot) -> Ended:
         state, reason, server = snapshot.verdict.state, told_reason(snapshot), snapshot.server

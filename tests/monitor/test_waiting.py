@@ -93,6 +93,7 @@ def test_its_own_time_is_up() -> None:
     assert run([(STARTING, 90)], Limits(timeout_s=20.0))[:2] == (15, 20.0)
     assert run([(replace(scenes.several(), undecided=False), 90)], Limits(timeout_s=20.0))[0] == 15
     assert run([(READY, 1)], Limits(timeout_s=0.1))[0] == 0
+    assert run([(STARTING, 19), (DEAD, 9)], Limits(timeout_s=20.0))[:2] == (13, 20.0)
 
 
 def test_what_is_told_of_a_lost_link_is_no_key() -> None:
