@@ -8,13 +8,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from eagletui.logs.explain import Explained, Explanation, Server
 from eagletui.logs.figures import Figure, Figures
-from eagletui.logs.state import Phase
 from eagletui.monitor.diagnosis_model import DiagnosisModel, plain
 from eagletui.monitor.masked import masked_args
+from eagletui.monitor.phase_model import PhaseModel, phases_of
 
-DIFFER_S = 1.0
-DIFFER = 0.05
-"""Ranks are told one by one where the slowest and the fastest differ by more than this, in seconds and as a part."""
 DIGITS = 4
 RATE_DIGITS = 1
 """Rates and accept lengths: more would be noise."""
@@ -34,14 +31,6 @@ class ProgressModel(_Model):
     unit: str
     rate: float | None
     eta_s: float | None
-
-
-class PhaseModel(_Model):
-    """A phase's duration; `rank` null: of the whole launch (the slowest rank)."""
-
-    name: str
-    seconds: float | None
-    rank: str | None
 
 
 class WarningModel(_Model):
@@ -136,7 +125,7 @@ def _launch(one: Explained) -> LaunchModel:
         progress=None if bar is None else ProgressModel(
             done=bar.done, total=bar.total, unit=bar.unit, rate=_round(bar.rate), eta_s=_round(bar.eta_s)
         ),
-        phases=[model for phase in one.log.phases if phase.name != "serving" for model in _phases(phase)],
+        phases=phases_of(one.log.phases),
         ready_s=_round(one.log.ready_s),
         diagnosis=None if one.diagnosis is None else DiagnosisModel.of(one.diagnosis),
         warnings=[
@@ -145,14 +134,6 @@ def _launch(one: Explained) -> LaunchModel:
         args=masked_args(one.log.args),
         metrics=_metrics(one.figures),
     )  # fmt: skip
-
-
-def _phases(phase: Phase) -> list[PhaseModel]:
-    whole = PhaseModel(name=phase.name, seconds=_round(phase.seconds), rank=None)
-    times = [seconds for _, seconds in phase.ranks]
-    if not times or max(times) - min(times) < max(DIFFER_S, DIFFER * max(times)):
-        return [whole]
-    return [whole, *(PhaseModel(name=phase.name, seconds=_round(seconds), rank=rank) for rank, seconds in phase.ranks)]
 
 
 def _metrics(figures: Figures) -> MetricsModel:
