@@ -209,7 +209,7 @@ def _coming_row(name: str, estimate: Estimate | None, width: int, compare: int) 
     head: Line = ((f"· {_name(name)}", "dim" if compare else "faint"),)
     if usual is None:
         return fit(head, width)
-    return _row(head, (f"~{fmt.duration(usual)}", "dim"), ("", "dim"), compare, width)
+    return _row(head, (f"~{fmt.duration(max(1.0, usual))}", "dim"), ("", "dim"), compare, width)
 
 
 def _around_running(lines: list[Line], known: int, room: int) -> list[Line]:

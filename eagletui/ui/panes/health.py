@@ -140,7 +140,7 @@ class HealthPane(Pane):
             return self._row(health.path, word, role, f"{fmt.latency(health.latency_ms)}, {age}")
         cells = min(SPARK_CELLS, room - AGE_CELLS if with_age else room)
         known = health.latencies[-cells:]
-        spark = sparkline(known, cells, top=max(known, default=0.0) * 1.25)
+        spark = sparkline(known, len(known), top=max(known) * 1.25).ljust(cells)
         latency = fmt.latency(health.latency_ms).ljust(LATENCY_CELLS)
         return (
             *self._row(health.path, word, role, latency), (spark, "spark"), (f" {age}" if with_age else "", "dim"),

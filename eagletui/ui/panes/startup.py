@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 from textual import events
 from textual.message import Message
 
+from eagletui.history.estimate import Estimate
 from eagletui.logs.state import SHOWN_NAMES, Phase, Quote
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Server, State
 from eagletui.ui import format as fmt
 from eagletui.ui.panes.card import EVIDENCE_ROWS, card, diagnosis_of, has_card
 from eagletui.ui.panes.checklist import checklist, total_line
+from eagletui.ui.panes.estimate_words import starts_words
 from eagletui.ui.panes.link_words import next_words
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_undecided
 from eagletui.ui.widgets.frame import DOUBLE, View
-from eagletui.ui.widgets.lines import EMPTY, Line, Span, wrap
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, width_of, wrap
 
 _LAUNCHING = (State.STARTING, State.STALLED, State.UNKNOWN)
 Kind = Literal["link", "connecting", "none", "crash", "launch", "server"]
@@ -43,6 +46,8 @@ class StartupPane(Pane):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self.cursor = 0
+        self._earlier: tuple[str, Estimate] | None = None
+        """Of the server with this id: what is not to vanish when it is nearly ready."""
         self._quotes: tuple[tuple[int, int], ...] = ()
 
     def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
@@ -90,6 +95,7 @@ class StartupPane(Pane):
 
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """What fits the state."""
+        snapshot = self._with_earlier(snapshot)
         state = snapshot.verdict.state
         border = (
             LEVEL_OF_STATE[state]
@@ -112,6 +118,17 @@ class StartupPane(Pane):
         # Of a server that was up and stands now the witnesses tell, in the next pane.
         border = "border" if state is State.STALLED else border
         return View(self._server(snapshot, snapshot.server, width)[:height], title, border=border)
+
+    def _with_earlier(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with what earlier launches took, told as long as the server lives; when it will be ready is told by nobody then."""
+        server, estimate = snapshot.server, snapshot.estimate
+        if server is None:
+            return snapshot
+        if estimate is not None:
+            self._earlier = (server.id, replace(estimate, ready_in_s=None, late=None))
+        elif self._earlier is not None and self._earlier[0] == server.id:
+            return replace(snapshot, estimate=self._earlier[1])
+        return snapshot
 
     def word(self, snapshot: Snapshot) -> str:
         """See Pane: it is called by what it shows."""
@@ -197,7 +214,7 @@ class StartupPane(Pane):
         startup = snapshot.startup
         lines: list[Line] = []
         if startup.ready_s is not None and snapshot.verdict.state is not State.STOPPING:
-            lines.append((("✓ ", "ok"), ("ready in ", "text"), (fmt.duration(startup.ready_s), "text bold")))
+            lines.append(_ready_line(startup.ready_s, snapshot.estimate, width))
         elif snapshot.verdict.state is not State.READY:
             lines += _text(snapshot.verdict.reason.text, LEVEL_OF_STATE[snapshot.verdict.state], width, 3)
         lines += _times(startup.phases, width)
@@ -246,6 +263,15 @@ def _times(phases: Iterable[Phase], width: int) -> list[Line]:
         rows[-1] += [(f"{name} ", "dim"), (took, "text")]
         used += size
     return [tuple(row) for row in rows]
+
+
+def _ready_line(took: float, estimate: Estimate | None, width: int) -> Line:
+    """`✓ ready in 3:12   usually 3:09 (6 starts)`."""
+    line: Line = (("✓ ", "ok"), ("ready in ", "text"), (fmt.duration(took), "text bold"))
+    if estimate is None:
+        return line
+    usual: Span = (f"   usually {fmt.duration(estimate.total_s)} ({starts_words(estimate)})", "dim")
+    return (*line, usual) if width_of((*line, usual)) <= width else line
 
 
 def _facts(server: Server, width: int) -> list[Line]:

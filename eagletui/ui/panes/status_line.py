@@ -150,6 +150,8 @@ def progress_words(snapshot: Snapshot, now: float) -> tuple[tuple[str, ...], str
 def _startup_words(snapshot: Snapshot, now: float) -> tuple[str, ...]:
     """The phase, how far it is, and when all is ready; the last is what is asked most."""
     startup = snapshot.startup
+    if startup.phase == "serving":
+        return ("waiting for /health",)  # its log says that it is ready
     phase = SHOWN_NAMES.get(startup.phase, startup.phase) if startup.phase is not None else ""
     counts = ""
     if startup.progress is not None and startup.progress.total > 0:
