@@ -118,7 +118,7 @@ class Autopsy:
         """Why it is as it is; None while it is well, or while the cause of its death is still gathered."""
         state, log = case.verdict.state, case.log
         if state is State.STALLED:
-            return log.diagnosis or stands(case.server.engine, log.phase, case.rank, case.verdict.reason.text)
+            return log.diagnosis or stands(case.server.engine, log.phase, case.rank, case.verdict.reason)
         if state is not State.CRASHED:
             return None
         found = log.diagnosis

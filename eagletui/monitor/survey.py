@@ -133,7 +133,7 @@ async def _explained(node: Node, one: Assessment) -> Assessment:
     """Why it died or stands. Raises NodeError only when the link is lost."""
     server, log = one.server, one.log
     if one.state is State.STALLED:
-        return replace(one, diagnosis=log.diagnosis or stands(server.engine, log.phase, None, one.reason.text))
+        return replace(one, diagnosis=log.diagnosis or stands(server.engine, log.phase, None, one.reason))
     if one.state is not State.CRASHED:
         return one
     kernel = await read_kernel_log(node)

@@ -202,7 +202,8 @@ def _member_deaths(evidence: Evidence, server: Server) -> Iterator[Judgement]:
     absent = missing_ranks(server, evidence.log)
     if absent:
         names = ", ".join(absent[:8]) + (" …" if len(absent) > 8 else "")
-        yield _say(State.CRASHED, "rank-missing", f"no process for {names}, of {server.tp or 1} ranks{because}")
+        what = f"no process for {names}, of {server.tp or 1} ranks" if (server.tp or 1) > 1 else "its scheduler is gone"
+        yield _say(State.CRASHED, "rank-missing", f"{what}{because}")
 
 
 def _log_says(evidence: Evidence, _server: Server) -> Iterator[Judgement]:

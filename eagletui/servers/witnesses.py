@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from eagletui.logs.advice import Facts, advice_for, severity_of, summary_of
 from eagletui.logs.state import Diagnosis, PhaseName, Quote
+from eagletui.servers.model import Reason
 from eagletui.shell.kernel import KernelEvent, KernelLog, OomCount
 
 GPU_OFF_THE_BUS = 79
@@ -19,6 +20,8 @@ NEAR_DEATH_S = 30.0
 """Inside a container the kernel's pids are not ours: a kill counts as the server's when name and time fit."""
 QUOTED = 4
 """Lines of the kernel's that are quoted at most."""
+
+_LET_GO = "Let it go on with `kill -CONT PID`, and find who stopped it: a debugger, a job scheduler, ctrl+z."
 
 _AFTER_A_KILL = frozenset({
     "died-silently", "worker-killed", "nccl-error", "nccl-timeout", "rendezvous-timeout", "watchdog-timeout", "aborted", "segfault",
@@ -101,9 +104,10 @@ def unexplained(engine: str, phase: PhaseName | None, *, started: bool) -> Diagn
     return _named("died-silently" if started else "never-started", engine, phase)
 
 
-def stands(engine: str, phase: PhaseName | None, rank: str | None, text: str) -> Diagnosis:
-    """For a server that lives and does not move, and whose log does not say why. `text`: what is seen, a sentence."""
-    return replace(_named("stalled", engine, phase), rank=rank, summary=text[:1].upper() + text[1:])
+def stands(engine: str, phase: PhaseName | None, rank: str | None, reason: Reason) -> Diagnosis:
+    """For a server that lives and does not move, and whose log does not say why: what is seen is the summary."""
+    made = replace(_named("stalled", engine, phase), rank=rank, summary=reason.text[:1].upper() + reason.text[1:])
+    return replace(made, advice=_LET_GO) if reason.code == "suspended" else made
 
 
 def _named(code: str, engine: str, phase: PhaseName | None) -> Diagnosis:

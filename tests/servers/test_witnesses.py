@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from eagletui.logs.state import Diagnosis, Quote
+from eagletui.servers.model import Reason
 from eagletui.servers.witnesses import Witnessed, refine, signal_of, stands, unexplained
 from eagletui.shell.kernel import KernelLog, OomCount, parse_kernel_log
 
@@ -128,8 +129,10 @@ def test_diagnoses_without_a_log_have_sentences() -> None:
     for made in (
         unexplained("sglang", None, started=True),
         unexplained("vllm", None, started=False),
-        stands("sglang", "weights", "TP1", "no shard for 5:12"),
+        stands("sglang", "weights", "TP1", Reason("no-progress", "no shard for 5:12")),
     ):
         assert made.summary
         assert made.summary[0].isupper()
         assert made.advice
+    stopped = stands("sglang", "serving", None, Reason("suspended", "scheduler (pid 7) was stopped by a signal"))
+    assert "CONT" in stopped.advice
