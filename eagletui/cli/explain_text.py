@@ -6,10 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from textwrap import wrap
 
-from eagletui.cli.explain_model import LaunchModel, MetricsModel, PhaseModel, ServerModel, build
+from eagletui.cli.explain_model import LaunchModel, MetricsModel, ServerModel, build
 from eagletui.logs.explain import Explanation
 from eagletui.logs.state import SHOWN_NAMES
 from eagletui.monitor.diagnosis_model import DiagnosisModel, plain
+from eagletui.monitor.phase_model import PhaseModel
 from eagletui.ui.format import UNKNOWN, duration
 
 WIDTH = 100

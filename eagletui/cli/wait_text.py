@@ -26,6 +26,7 @@ from eagletui.monitor.waiting import ABSENT, OFFLINE, READY, TIMED_OUT, Ended
 from eagletui.servers.model import Server, State
 from eagletui.shell.masking import mask_text
 from eagletui.ui.format import UNKNOWN, duration, plural
+from eagletui.ui.panes.estimate_words import late_words, promise, starts_words
 
 BAR_CELLS = 20
 BAR_NEEDS = 70
@@ -94,17 +95,12 @@ def _rate(rate: float | None, unit: str) -> str:
     return f"{rate:.1f}/s" if rate >= 1 else f"{1 / rate:.1f} s a {safe(one)}"
 
 
-def forecast(estimate: Estimate | None, phase: str | None, elapsed_s: float | None) -> str:
+def forecast(snapshot: Snapshot) -> str:
     """When it will be ready by earlier starts; how much later than usual it is where nothing can be promised. Empty without any."""
-    if estimate is None:
-        return ""
-    if estimate.ready_in_s is not None and estimate.late is None:
-        left_s = max(1.0, estimate.ready_in_s)  # until it is ready, a second is left
-        return f"ready in ~{duration(left_s)} ({plural(estimate.starts, 'start')})"
-    usual = next((seconds for name, seconds in estimate.usual.items() if name == phase), None)
-    if estimate.late is None or usual is None or elapsed_s is None:
-        return ""
-    return f"usually {duration(usual)}, now {duration(elapsed_s)}"
+    promised = promise(snapshot, snapshot.at)
+    if promised and snapshot.estimate is not None:
+        return f"{promised} ({starts_words(snapshot.estimate)})"
+    return late_words(snapshot, snapshot.at)
 
 
 def _bar(done: int, total: int) -> str:
@@ -128,7 +124,7 @@ def live_line(snapshot: Snapshot, width: int) -> str:
     if phase is None:
         parts.append(safe(snapshot.verdict.reason.text))
         elapsed = snapshot.uptime_s
-    parts += [duration(elapsed) if elapsed is not None else "", forecast(snapshot.estimate, startup.phase, elapsed)]
+    parts += [duration(elapsed) if elapsed is not None else "", forecast(snapshot)]
     name = SHOWN_NAMES.get(startup.phase or "", "") if phase is not None else "starting"
     return cut(f"  {name:<{NAME_CELLS}} " + "  ".join(part for part in parts if part), width)
 

@@ -163,7 +163,7 @@ class Teller:
                 bar.rate,
                 bar.eta_s,
                 elapsed_in(running_phase(snapshot), snapshot.at),
-                estimate.ready_in_s if estimate is not None else None,
+                estimate.ready_in_s if estimate is not None and estimate.late is None else None,
                 estimate.starts if estimate is not None else None,
             )
         ]

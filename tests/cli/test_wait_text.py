@@ -25,18 +25,17 @@ SECRET = "sk-canary-7f3e9d1c5b00"
 
 
 @pytest.mark.parametrize(
-    ("estimate", "phase", "elapsed", "said"),
+    ("estimate", "said"),
     [
-        (None, "weights", 9.0, ""),
-        (SIX, "weights", 9.0, "ready in ~1:05 (6 starts)"),
-        (replace(SIX, starts=1), None, None, "ready in ~1:05 (1 start)"),
-        (LATE, "weights", 190.0, "usually 0:48, now 3:10"),
-        (LATE, "graphs", 190.0, ""),
-        (LATE, "weights", None, ""),
+        (None, ""),
+        (SIX, "ready in ~1:05 (6 starts)"),
+        (replace(SIX, starts=1, cold=True), "ready in ~1:05 (1 cold start)"),
+        (replace(SIX, ready_in_s=0.0), "ready in ~0:01 (6 starts)"),
+        (LATE, "weights usually 0:48, now 1:27"),
     ],
 )
-def test_when_it_will_be_ready(estimate: Estimate | None, phase: str | None, elapsed: float | None, said: str) -> None:
-    assert forecast(estimate, phase, elapsed) == said
+def test_when_it_will_be_ready(estimate: Estimate | None, said: str) -> None:
+    assert forecast(replace(STARTING, estimate=estimate)) == said
 
 
 def test_the_live_line() -> None:
