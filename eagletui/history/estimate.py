@@ -22,6 +22,8 @@ WIDENS = 0.5
 """Each second beyond anything seen makes the rest half a second longer: what is late is likely to stay so for a while."""
 GAPS_AT_MOST = 1.25
 """Phases do not add up to the whole: time between them is spread over them, up to this factor."""
+_ONE_BAR = ("weights", "draft-weights")
+"""Phases whose bar counts all of it."""
 _USUAL_ORDER = list(SHOWN_NAMES)
 
 
@@ -71,7 +73,10 @@ def estimate(earlier: Sequence[EarlierLaunch], now: Now) -> Estimate | None:
         whole = [launch.ready_s + (launch.lead_s or 0.0) for launch in launches]
         left, late = _left(whole, now.age_s or 0.0, None)
         return Estimate(len(launches), total, left, usual, "launch" if late else None, cold)
-    left, late = _left(samples.get(present, []), elapsed, now.pace.left_s(now.at))
+    bar = now.pace.left_s(now.at)
+    left, late = _left(samples.get(present, []), elapsed, bar if present in _ONE_BAR else None)
+    if left is not None and bar is not None and present not in _ONE_BAR:
+        left = max(left, bar[0])  # of several bars (graphs have five) one tells how long it takes at least
     to_come = sum(usual[name] for name in _to_come(launches, now.log, present)) * _gaps(launches, usual)
     ready_in = None if left is None else left + to_come
     return Estimate(len(launches), total, ready_in, usual, present if late else None, cold)

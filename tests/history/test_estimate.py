@@ -147,6 +147,17 @@ def test_a_late_phase_with_a_bar_that_moves_is_promised_by_its_bar() -> None:
     assert found.late == "weights"
 
 
+def test_of_several_bars_one_tells_how_long_it_takes_at_least() -> None:
+    """Graphs have five of them: the second, nearly full, tells nothing of the other three."""
+    nearly, slow = (Pace(), Pace())
+    for n in range(11):
+        nearly.see("graphs", Progress(12 + n, 23, "graphs"), AT - 10.0 + n)
+        slow.see("graphs", Progress(n, 230, "graphs"), AT - 10.0 + n)
+    state = log("launch", "weights", running="graphs", since=8.0)
+    assert of(state, pace=nearly).ready_in_s == of(state).ready_in_s == pytest.approx(12 + 5)
+    assert of(state, pace=slow).ready_in_s == pytest.approx(220 + 5)
+
+
 @pytest.mark.parametrize(
     "pace",
     [
