@@ -54,6 +54,7 @@ FILE_S = 8.0
 AGAIN_S = 10.0
 TRIES = 3
 """Times that a launch is written anew while another program holds the file."""
+_NOT_READY = (State.STARTING, State.STOPPING, State.CRASHED)
 LAST_S = 2.0
 """At our own end: as long is waited for what is being written."""
 
@@ -71,6 +72,7 @@ class _Seen:
     pace: Pace = field(default_factory=Pace)
     spent: dict[PhaseName, float] = field(default_factory=dict)
     lead_s: float | None = None
+    launch_count: int = 0
     said_ready_at: float | None = None
     was_ready: bool = False
     crashed_at: float | None = None
@@ -177,6 +179,9 @@ class Recorder:
     def _follow(self, seen: _Seen, now: float) -> None:
         """Remember of the log what it tells only while it happens."""
         log = seen.watch.log.state
+        if log.launch_count != seen.launch_count:  # what it told before was of another launch
+            seen.launch_count, seen.lead_s, seen.said_ready_at = log.launch_count, None, None
+            seen.spent.clear()
         seen.pace.see(log.phase, log.progress, now)
         for phase in log.phases:
             if phase.status == "done" and phase.seconds is not None:
@@ -186,7 +191,8 @@ class Recorder:
         if log.state == "ready" and not seen.was_ready and self._is_its_own(seen, log, now):
             seen.said_ready_at = seen.said_ready_at or now
             verdict = seen.watch.verdict(now)
-            agreed = verdict.state in (State.READY, State.DEGRADED) or now - seen.said_ready_at >= READY_SETTLES_S
+            settled = now - seen.said_ready_at >= READY_SETTLES_S and verdict.state not in _NOT_READY
+            agreed = verdict.state in (State.READY, State.DEGRADED) or settled
             seen.was_ready = agreed and verdict.reason.code != "wrong-server"
         if log.state == "crashed" and seen.crashed_at is None:
             seen.crashed_at = now
@@ -196,8 +202,12 @@ class Recorder:
     @staticmethod
     def _is_its_own(seen: _Seen, log: LogState, now: float) -> bool:
         """Whether the log speaks of this launch: one that others were written to before may still tell of theirs."""
-        started = seen.watch.started
-        return log.ready_s is None or started is None or now - started + SLACK_S >= log.ready_s
+        started, grew_at = seen.watch.started, seen.watch.log.view().grew_at
+        if started is None:
+            return True
+        if grew_at is not None and grew_at + SLACK_S < started:
+            return False  # nothing was written since
+        return log.ready_s is None or now - started + SLACK_S >= log.ready_s
 
     async def _ask_reads(self, seen: _Seen, poller: Poller, pids: Iterable[int], now: float) -> None:
         if not seen.reading:

@@ -45,21 +45,42 @@ async def watching(
 
 @dataclass
 class Began:
-    """What a recorder asks of a watch, for its launcher's age."""
+    """What a recorder asks of a watch, to know whether its log is its own: its launcher's start, and when the log grew."""
 
     started: float | None
+    grew_at: float
+
+    @property
+    def log(self) -> Began:
+        """A log watch."""
+        return self
+
+    def view(self) -> Began:
+        """Its view."""
+        return self
 
 
-def test_a_log_tells_of_an_earlier_launch_when_that_took_longer_than_this_lives() -> None:
-    log = LogState("ready", "serving", ready_s=100.0)
-    for age, own in ((None, True), (2.0, False), (90.0, False), (99.0, True), (4000.0, True)):
-        seen = recorder._Seen(
-            cast("ServerWatch", Began(None if age is None else 5000.0 - age)),
-            Identity("m", None, 1, 1),
-            LaunchKind("sglang", None, None, "f"),
-            datetime.now(UTC),
-        )
-        assert Recorder._is_its_own(seen, log, 5000.0) is own
+@pytest.mark.parametrize(
+    ("age", "quiet", "own"),
+    [
+        (None, 0, True),
+        (2, 0, False),
+        (90, 0, False),
+        (99, 0, True),
+        (4000, 0, True),
+        (4000, 3990, True),
+        (200, 500, False),
+    ],
+)
+def test_a_log_that_tells_of_an_earlier_launch(age: float | None, quiet: float, own: bool) -> None:
+    """One that took longer than this launcher lives, or that nothing was written to since."""
+    seen = recorder._Seen(
+        cast("ServerWatch", Began(None if age is None else 5000.0 - age, 5000.0 - quiet)),
+        Identity("m", None, 1, 1),
+        LaunchKind("sglang", None, None, "f"),
+        datetime.now(UTC),
+    )
+    assert Recorder._is_its_own(seen, LogState("ready", "serving", ready_s=100.0), 5000.0) is own
 
 
 @pytest.fixture
