@@ -34,23 +34,26 @@ Exit status: 0 after q, 20 when the first connection fails, 130 when a question 
 @node_options
 @click.option("--theme", metavar="NAME", default=None, help="A theme from `eagletui themes`.")
 def connect(
-    node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, theme: str | None
-) -> int:
+    node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None,
+    scenario: str | None, theme: str | None,
+) -> int:  # fmt: skip
     """Run the screen until `q`. Raises NodeError when the first connection fails."""
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError(f"connect needs a terminal; in scripts and pipes use `eagletui status {node}` (or `--json`)")
     if os.environ.get("TERM", "") in ("", "dumb"):
         shown = os.environ.get("TERM", "")
         raise UsageError(f"this terminal cannot show a screen (TERM={shown}); use `eagletui status {node}`")
-    check_target(node, speed)
+    check_target(node, speed, scenario)
     if theme is not None:
         _check_theme(theme)
     if is_remote(node):
         return asyncio.run(_log_in_and_run(node, port, log_path, ssh_config, theme))
-    return _run_at_once(node, port, log_path, speed, theme)
+    return _run_at_once(node, port, log_path, speed, scenario, theme)
 
 
-def _run_at_once(node: str, port: int | None, log_path: str | None, speed: float | None, theme: str | None) -> int:
+def _run_at_once(
+    node: str, port: int | None, log_path: str | None, speed: float | None, scenario: str | None, theme: str | None
+) -> int:
     """Nothing can be asked: the screen comes first, and what takes time to load after it."""
     from eagletui.monitor.lazy import LazyMonitor
     from eagletui.ui.app import EagleApp
@@ -66,7 +69,7 @@ def _run_at_once(node: str, port: int | None, log_path: str | None, speed: float
         from eagletui.cli.keeping import history_of
         from eagletui.monitor.monitor import NodeMonitor
 
-        opened, history = open_chosen(node, None, speed), history_of(node, speed)
+        opened, history = open_chosen(node, None, speed, scenario=scenario), history_of(node, speed)
         return NodeMonitor(opened, port=port, log_path=log_path, on_failure=give_up, history=history)
 
     app = EagleApp(LazyMonitor(node, make, give_up), node_name=node, theme=theme)

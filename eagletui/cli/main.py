@@ -16,7 +16,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "connect": ("eagletui.cli.connect:connect", "Open the screen for a node: demo, local, or anything ssh accepts."),
     "status": ("eagletui.cli.status:status", "Print one snapshot of a node; the exit status tells the state."),
     "wait": ("eagletui.cli.wait:wait", "Wait until a server is ready; the exit status tells what became of it."),
-    "explain": ("eagletui.cli.explain:explain", "Explain a log file: phases, times, throughput, the cause of a failure."),
+    "explain": (
+        "eagletui.cli.explain:explain",
+        "Explain a log file: phases, times, throughput, the cause of a failure.",
+    ),
     "keys": ("eagletui.cli.lists:keys", "List the keys of the screen."),
     "themes": ("eagletui.cli.lists:themes", "List the themes."),
 }

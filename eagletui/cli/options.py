@@ -38,6 +38,9 @@ def node_options(function: F) -> F:
             click.option(
                 "--speed", type=click.FloatRange(0.1, 1000), default=None, help="For the demo node only: its times are divided by this."
             ),
+            click.option(
+                "--scenario", metavar="NAME", default=None, help="For the demo node only: what happens to its server: oom, killed or hang."
+            ),
         )
     ):  # fmt: skip
         function = decorate(function)
@@ -53,7 +56,7 @@ def use_own_rules() -> None:
         click.echo(f"eagletui: {complaint}", err=True)
 
 
-def check_target(node: str, speed: float | None) -> None:
+def check_target(node: str, speed: float | None, scenario: str | None = None) -> None:
     """What can be told wrong before anything heavy is loaded. Raises UsageError."""
     from eagletui.nodes.target import parse_target
 
@@ -61,8 +64,20 @@ def check_target(node: str, speed: float | None) -> None:
 
     if speed is not None and node != "demo":
         raise UsageError("--speed is for the demo node alone: only a simulated node's time can be changed")
+    if scenario is not None:
+        _check_scenario(node, scenario)
     if is_remote(node):
         parse_target(node)
+
+
+def _check_scenario(node: str, name: str) -> None:
+    if node != "demo":
+        raise UsageError("--scenario is for the demo node alone: nothing is done to a real server")
+    from eagletui.demo.scenarios import SCENARIOS
+
+    if name not in SCENARIOS:
+        told = "; ".join(f"{one.name} ({one.what})" for one in SCENARIOS.values())
+        raise UsageError(f"there is no scenario {name!r}. There are {told}")
 
 
 def is_remote(node: str) -> bool:
@@ -70,15 +85,22 @@ def is_remote(node: str) -> bool:
     return node not in ("demo", "local")
 
 
-def open_chosen(node: str, ssh_config: Path | None, speed: float | None, prompter: Prompter | None = None) -> Node:
+def open_chosen(
+    node: str,
+    ssh_config: Path | None,
+    speed: float | None,
+    prompter: Prompter | None = None,
+    *,
+    scenario: str | None = None,
+) -> Node:
     """The node that the options name, not connected yet; `prompter` asks the person during its logins. Raises
     UsageError, UnknownHostError.
     """
     from eagletui.nodes.registry import open_node
 
-    check_target(node, speed)
+    check_target(node, speed, scenario)
     if node == "demo":
         from eagletui.demo.node import open_demo
 
-        return open_demo(speed=speed or 1.0)
+        return open_demo(speed=speed or 1.0, scenario=scenario)
     return open_node(node, config_file=ssh_config, prompter=prompter)

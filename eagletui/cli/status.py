@@ -24,10 +24,11 @@ With several servers the worst counts; --port picks one. A login that has someth
 @node_options
 @click.option("--json", "as_json", is_flag=True, help="Print the object eagletui.status/1 instead of text.")
 def status(
-    node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, as_json: bool
-) -> int:
+    node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None,
+    scenario: str | None, as_json: bool,
+) -> int:  # fmt: skip
     """Look once and print."""
-    model = asyncio.run(_look(node, port, log_path, ssh_config, speed))
+    model = asyncio.run(_look(node, port, log_path, ssh_config, speed, scenario))
     if as_json:
         click.echo(model.model_dump_json(by_alias=True, indent=1))
     else:
@@ -59,11 +60,12 @@ def _person() -> Prompter | None:
 
 
 async def _look(
-    node_name: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None
-) -> StatusModel:
+    node_name: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None,
+    scenario: str | None,
+) -> StatusModel:  # fmt: skip
     from eagletui.monitor.survey import offline, survey
 
-    node = open_chosen(node_name, ssh_config, speed, _person())
+    node = open_chosen(node_name, ssh_config, speed, _person(), scenario=scenario)
     try:
         try:
             return await survey(node, port=port, log_path=log_path)

@@ -81,7 +81,8 @@ def timespan(_context: click.Context, _parameter: click.Parameter, value: str | 
     help="Print events (eagletui.event/1), one JSON object a line; the last is `result`.",
 )
 def wait(
-    node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None, timeout_s: float | None, as_json: bool
+    node: str, port: int | None, log_path: str | None, ssh_config: Path | None, speed: float | None,
+    scenario: str | None, timeout_s: float | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Wait and tell."""
     from eagletui.cli.keeping import history_of
@@ -93,7 +94,8 @@ def wait(
         from eagletui.cli.prompter import TerminalPrompter
 
         prompter = TerminalPrompter()
-    chosen, history = open_chosen(node, ssh_config, speed, prompter), history_of(node, speed)
+    chosen = open_chosen(node, ssh_config, speed, prompter, scenario=scenario)
+    history = history_of(node, speed)
     try:
         return asyncio.run(_wait(chosen, out, history, port=port, log_path=log_path, timeout_s=timeout_s))
     except NobodyReads as gone:

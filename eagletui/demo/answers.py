@@ -202,12 +202,13 @@ def kept_log(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa
 
 
 def kernel_log(world: World, args: Sequence[bytes], now: float) -> Answer:  # noqa: ARG001 - one shape for all
-    """This node's kernel lets everybody read its messages, and has killed nobody."""
-    return Answer(f"@uptime {now - world.boot:.2f}\n@ended dmesg 0\n".encode())
+    """This node's kernel lets everybody read its messages."""
+    said = "".join(f"{line}\n" for line in world.kernel_lines(now))
+    return Answer(f"@uptime {now - world.boot:.2f}\n{said}@ended dmesg 0\n".encode())
 
 
 def oom_count(world: World, args: Sequence[bytes], now: float) -> Answer:
-    """A control group of the server's own, in which nobody was killed."""
+    """A control group of the server's own."""
     group = f"2/user.slice/user-{UID}.slice/session-7.scope"
     whose = _text(_argument(args, 0))
     if re.fullmatch(r"[12]/.*", whose, re.DOTALL):
@@ -216,7 +217,8 @@ def oom_count(world: World, args: Sequence[bytes], now: float) -> Answer:
         there = any(proc.pid == int(whose) and world.is_ours(proc) for proc in world.processes(now))
     else:
         return refused("not a process", 2)
-    return Answer(f"cgroup {group.encode().hex()}\noom_kill 0\nlimit max\n".encode() if there else b"")
+    told = f"cgroup {group.encode().hex()}\noom_kill {world.oom_kills(now)}\nlimit max\n"
+    return Answer(told.encode() if there else b"")
 
 
 ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {

@@ -8,6 +8,7 @@ its start's durations is by the node's clock, tokens a second by its own (a demo
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from datetime import UTC, datetime
@@ -18,10 +19,14 @@ from eagletui.demo.load import Line, Load, Request, access_line
 from eagletui.demo.logfile import LogFile
 from eagletui.demo.metrics import Figures, render
 from eagletui.demo.pace import paced
+from eagletui.demo.processes import LAUNCHER_CHILDREN
+from eagletui.demo.scenarios import Said, Scenario
 from eagletui.nodes.recording import Player, Record, Recording
 
 HEALTH_S: Final = 1.0
 """How long /health takes: it generates a token, and answers at its next look (recorded: 1.0 s)."""
+HANGING_HEALTH_S: Final = 0.004
+"""The front end answers by itself, whatever its scheduler does."""
 HttpState = Literal["closed", "warm-up", "ready"]
 WORDS: Final = {200: "200 OK", 400: "400 Bad Request", 404: "404 Not Found", 503: "503 Service Unavailable"}
 _STAMP: Final = re.compile(rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
@@ -36,14 +41,17 @@ class Engine:
     """A server launched at `launched` (unix seconds) as process `pid`. Times in `e` are its own: seconds since then."""
 
     def __init__(
-        self, recording: Recording, *, launched: float, pid: int, speed: float = 1.0, utc_offset: float = 0.0
-    ) -> None:
+        self, recording: Recording, *, launched: float, pid: int, speed: float = 1.0, utc_offset: float = 0.0,
+        scenario: Scenario | None = None,
+    ) -> None:  # fmt: skip
         self.launched = launched
         self.pid = pid
         self.speed = speed
         self.log = LogFile()
         self.written_at = launched
         self.load = Load(seed=pid)
+        self.scenario = scenario
+        self._unsaid: list[Said] = list(scenario.says) if scenario is not None else []
         self.answers: Counter[tuple[str, str, int]] = Counter()
         """Answers by (method, path, status)."""
         self._offset = utc_offset
@@ -58,8 +66,19 @@ class Engine:
         """The node's clock at an engine's time."""
         return self.launched + e / self.speed
 
+    def happened(self, now: float) -> bool:
+        """Whether what its scenario has in store has come."""
+        return self.scenario is not None and self.e(now) >= self.scenario.at
+
+    def is_gone(self, now: float) -> bool:
+        """Whether all its processes have ended."""
+        one = self.scenario
+        return one is not None and one.gone is not None and self.e(now) >= one.at + one.gone
+
     def http_state(self, now: float) -> HttpState:
         """Nobody listens until everything is loaded; then it answers 503 until it warmed up."""
+        if self.is_gone(now):
+            return "closed"
         e = self.e(now)
         return "closed" if e < shape.HTTP_OPEN else "warm-up" if e < shape.READY else "ready"
 
@@ -69,16 +88,28 @@ class Engine:
 
     def advance(self, now: float) -> None:
         """Write what is due to the log. Every question about this engine comes after this."""
-        for record in self._player.due(now):
+        until = now if self.scenario is None else min(now, self.node_time(self.scenario.at))
+        for record in self._player.due(until):
             self._write(self._player.time_of(record), self._stamped(record))
-        for line in self.load.run(self.e(now)):
+        for line in self.load.run(self.e(until)):
             self._line(line)
+        while self._unsaid and self.scenario is not None and self.e(now) >= self.scenario.at + self._unsaid[0].after:
+            said = self._unsaid.pop(0)
+            text = said.text.replace("{pid}", str(self.rank_pid(self.scenario.rank)))
+            self._line(Line(self.scenario.at + said.after, said.rank, text))
+
+    def rank_pid(self, rank: int | None) -> int:
+        """The process of a rank; the launcher's for None."""
+        return self.pid if rank is None else self.pid + LAUNCHER_CHILDREN + 1 + rank
 
     def next_at(self) -> float:
         """The node's time at which it writes next by itself."""
         recorded = self._player.next_at()
         own = self.node_time(self.load.next_at)
-        return own if recorded is None else min(own, recorded)
+        soonest = own if recorded is None else min(own, recorded)
+        if self.scenario is None or soonest <= self.node_time(self.scenario.at):
+            return soonest
+        return self.node_time(self.scenario.at + self._unsaid[0].after) if self._unsaid else math.inf
 
     def _stamp(self, at: float) -> str:
         return f"[{datetime.fromtimestamp(at + self._offset, UTC):%Y-%m-%d %H:%M:%S}"
@@ -111,6 +142,8 @@ class Engine:
     def probe(self, now: float) -> float:
         """A /health came while it is ready. Gives the node's seconds until it answers 200."""
         self.advance(now)
+        if self.happened(now):
+            return HANGING_HEALTH_S / self.speed
         self._line(self.load.probe(self.e(now)))
         return HEALTH_S / self.speed
 

@@ -20,6 +20,9 @@ from eagletui.demo.load import Request
 
 BODY_LIMIT: Final = 8 << 20
 READ_SIZE: Final = 1 << 16
+HANG_TOLD_S: Final = 20.0
+"""SGLang's own limit for a health request that no token answers."""
+HANG_LOOK_S: Final = 0.5
 JSON: Final = "application/json"
 EVENTS: Final = "text/event-stream; charset=utf-8"
 METRICS: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -58,6 +61,8 @@ class HttpLink:
         """Answer requests until the client is done or talks nonsense. Raises what the reader and writer raise."""
         try:
             while (request := await self._request()) is not None:
+                if self._engine.is_gone(self._now()):
+                    return
                 await self._answer(*request)
                 if self._h11.our_state is h11.MUST_CLOSE or self._h11.their_state is not h11.DONE:
                     return
@@ -124,8 +129,10 @@ class HttpLink:
         kind, status, out = JSON, 200, b""
         if method != "GET" or path in GENERATING:
             status, out = 405, b'{"detail":"Method Not Allowed"}'
-        elif path in {"/health", "/health_generate"}:
+        elif path == "/health":
             kind, status = "", await self._health()
+        elif path == "/health_generate":
+            kind, status = "", await self._generated_health()
         elif path == "/metrics":
             kind, out = METRICS, engine.metrics(self._now())
         elif (found := engine.body(path, self._now())) is not None:
@@ -140,6 +147,13 @@ class HttpLink:
             return 503
         await asyncio.sleep(self._engine.probe(self._now()))
         return 200
+
+    async def _generated_health(self) -> int:
+        """A token has to come for this one: a scheduler that hangs gives 503 after a while."""
+        if self._engine.happened(self._now()):
+            await asyncio.sleep(HANG_TOLD_S / self._engine.speed)
+            return 503
+        return await self._health()
 
     # Generation
 
@@ -170,6 +184,8 @@ class HttpLink:
         engine = self._engine
         due = self._now() + 0.05 / engine.speed  # the prefill
         while job.done < job.tokens:
+            while engine.happened(self._now()) and not engine.is_gone(self._now()):  # noqa: ASYNC110 - simulated time has no event
+                await asyncio.sleep(HANG_LOOK_S)  # no token comes any more
             await asyncio.sleep(max(0.0, due - self._now()))
             tokens = engine.step(self._now(), request, job.tokens - job.done)
             job.done += tokens

@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from eagletui.demo.processes import USER
+from eagletui.demo.scenarios import SCENARIOS
 from eagletui.demo.world import World
 from eagletui.errors import ConnectError
 from eagletui.nodes.base import Completed, Node, Stream
@@ -35,11 +36,12 @@ def node_clock() -> Callable[[], float]:
 class DemoNode:
     """A `base.Node`. The world begins with the first `connect` and goes on when the link is opened anew."""
 
-    def __init__(self, *, speed: float = 1.0) -> None:
+    def __init__(self, *, speed: float = 1.0, scenario: str | None = None) -> None:
         if not speed > 0:
             raise ValueError(f"speed must be above 0, not {speed}")
         self.name = NAME
         self.speed = speed
+        self._scenario = SCENARIOS[scenario] if scenario is not None else None
         self.world: World | None = None
         self._now = node_clock()
         self._lock = asyncio.Lock()
@@ -68,7 +70,10 @@ class DemoNode:
             now = self._now()
             offset = datetime.fromtimestamp(now).astimezone().utcoffset()
             self.world = World(
-                opened=now, speed=self.speed, utc_offset=offset.total_seconds() if offset is not None else 0.0
+                opened=now,
+                speed=self.speed,
+                utc_offset=offset.total_seconds() if offset is not None else 0.0,
+                scenario=self._scenario,
             )
         self._server = DemoServer(self.world, self._now)
         ours, theirs = socket.socketpair()
@@ -117,6 +122,9 @@ class DemoNode:
             await server.aclose()
 
 
-def open_demo(*, speed: float = 1.0) -> Node:
-    """The simulated node; nothing runs until `connect`. `speed` divides its times. Raises ValueError for one ≤ 0."""
-    return DemoNode(speed=speed)
+def open_demo(*, speed: float = 1.0, scenario: str | None = None) -> Node:
+    """The simulated node; nothing runs until `connect`. `speed` divides its times; `scenario` names what happens to its server.
+
+    Raises ValueError for a speed ≤ 0, KeyError for a scenario that is none.
+    """
+    return DemoNode(speed=speed, scenario=scenario)

@@ -18,6 +18,7 @@ from eagletui.demo.engine import Engine
 from eagletui.demo.gpus import Reading
 from eagletui.demo.logfile import LogFile
 from eagletui.demo.processes import Descriptor, Proc
+from eagletui.demo.scenarios import Scenario
 from eagletui.demo.smi import Holder
 from eagletui.nodes.recording import Recording, load_recording
 
@@ -42,7 +43,13 @@ class World:
     """
 
     def __init__(
-        self, *, opened: float, speed: float = 1.0, utc_offset: float = 0.0, into_start: float = INTO_START_S
+        self,
+        *,
+        opened: float,
+        speed: float = 1.0,
+        utc_offset: float = 0.0,
+        into_start: float = INTO_START_S,
+        scenario: Scenario | None = None,
     ) -> None:
         if not speed > 0:
             raise ValueError(f"speed must be above 0, not {speed}")
@@ -51,8 +58,15 @@ class World:
         self.utc_offset = utc_offset
         self.boot = opened - UPTIME_S
         self.boot_id = f"8f1f2c1e-6d57-4c0e-9b1a-{zlib.crc32(str(self.boot).encode()):012x}"
-        launched = opened - into_start / speed
-        self.engine = Engine(start_recording(), launched=launched, pid=LAUNCHER_PID, speed=speed, utc_offset=utc_offset)
+        launched = opened - (into_start if scenario is None else scenario.opens) / speed
+        self.engine = Engine(
+            start_recording(),
+            launched=launched,
+            pid=LAUNCHER_PID,
+            speed=speed,
+            utc_offset=utc_offset,
+            scenario=scenario,
+        )
         stamp = f"{datetime.fromtimestamp(launched + utc_offset, UTC):%m%d-%H%M%S}"
         self.log_path = f"/data/eagle3/k25_2step_{stamp}.log"
         self.reading: dict[int, int] = {}
@@ -73,10 +87,21 @@ class World:
     def processes(self, now: float, own_pid: int | None = None, name: str = "poll") -> list[Proc]:
         """Every process, by pid; with the shell that asks, when its pid is given."""
         found = processes.system(self.boot)
-        found += processes.family(self.engine.pid, self.engine.launched, self.speed, self.engine.e(now))
+        found += self._family(now)
         if own_pid is not None:
             found += processes.login(own_pid, name, now, self.opened)
         return sorted(found, key=lambda proc: proc.pid)
+
+    def _family(self, now: float) -> list[Proc]:
+        engine = self.engine
+        if engine.is_gone(now):
+            return []
+        found = processes.family(engine.pid, engine.launched, self.speed, engine.e(now))
+        scenario = engine.scenario
+        if scenario is None or scenario.rank is None or not engine.happened(now):
+            return found
+        killed = engine.rank_pid(scenario.rank)
+        return [proc for proc in found if proc.pid != killed]
 
     def is_ours(self, proc: Proc) -> bool:
         """Whether the login user may look into it."""
@@ -134,11 +159,27 @@ class World:
         """Whether there is something at the path that is no regular file."""
         return path in {"/", "/data", "/data/eagle3", "/dev/null"} or bool(re.fullmatch(r"/proc/\d+/fd/0", path))
 
+    # The kernel
+
+    def kernel_lines(self, now: float) -> list[str]:
+        """What it said of this server, each line with its time since the boot."""
+        scenario = self.engine.scenario
+        if scenario is None or not self.engine.happened(now):
+            return []
+        at = self.engine.node_time(scenario.at) - self.boot
+        pid = str(self.engine.rank_pid(scenario.rank))
+        return [f"[{at + 0.000_3 * n:12.6f}] {line.replace('{pid}', pid)}" for n, line in enumerate(scenario.kernel)]
+
+    def oom_kills(self, now: float) -> int:
+        """How many processes of the server's control group it killed for memory."""
+        scenario = self.engine.scenario
+        return scenario.kills if scenario is not None and self.engine.happened(now) else 0
+
     # GPUs
 
     def readings(self, now: float) -> tuple[Reading, ...]:
         """The GPUs."""
-        return gpus.readings(self.engine.e(now), now)
+        return gpus.readings(None if self.engine.is_gone(now) else self.engine.e(now), now)
 
     def holders(self, readings: tuple[Reading, ...]) -> list[Holder]:
         """Which process holds a GPU's memory: its scheduler."""
