@@ -14,7 +14,7 @@ from eagletui.ui.panes.card import diagnosis_of, number_cells, quote_text, summa
 from eagletui.ui.panes.checklist import NAME_CELLS, TIME_CELLS, spread_forms
 from eagletui.ui.panes.estimate_words import beyond, late_words, promise, starts_words, usual_of
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, is_undecided, word_and_role
-from eagletui.ui.widgets.lines import EMPTY, Line, Span, cut, wrap
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, cut, fit, wrap
 
 TEXT_CELLS = 110
 """Sentences are no wider: longer rows are hard to read."""
@@ -82,7 +82,8 @@ def _verdict(snapshot: Snapshot, diagnosis: Diagnosis | None, now: float, width:
         rows += [Row(line) for line in summary_lines(diagnosis, LEVEL_OF_STATE[state], min(TEXT_CELLS, width), MANY)]
         rows.append(Row(((where_words(snapshot, diagnosis, now, width), "dim"),)))
         if mask_text(snapshot.verdict.reason.text) != mask_text(diagnosis.summary):
-            rows.append(Row(((f"{word}: ", "dim"), (mask_text(snapshot.verdict.reason.text), "dim"))))
+            reason = wrap(f"{word}: {mask_text(snapshot.verdict.reason.text)}", min(TEXT_CELLS, width), MANY)
+            rows += [Row(((row, "dim"),)) for row in reason]
         return rows
     if is_undecided(snapshot.verdict):
         return [Row((("It was not looked at yet.", "dim"),))]
@@ -145,7 +146,7 @@ def _timeline(snapshot: Snapshot, now: float, width: int) -> list[Row]:
         indent = " " * (width - chart)
         rows += [Row(((indent, "dim"), (row, "dim"))) for row in _about(phase, min(TEXT_CELLS, chart))]
         begun += spent
-    rows += _sums(snapshot, now)
+    rows += _sums(snapshot, now, width)
     return rows
 
 
@@ -189,7 +190,7 @@ def _about(phase: Phase, width: int) -> list[str]:
     return rows
 
 
-def _sums(snapshot: Snapshot, now: float) -> list[Row]:
+def _sums(snapshot: Snapshot, now: float, width: int) -> list[Row]:
     estimate, ready_s = snapshot.estimate, snapshot.startup.ready_s
     words: list[Span] = []
     if ready_s is not None:
@@ -199,7 +200,7 @@ def _sums(snapshot: Snapshot, now: float) -> list[Row]:
     if estimate is not None:
         said = f"usually {fmt.duration(estimate.total_s)} ({starts_words(estimate)})"
         words += [(" · ", "dim"), (said, "dim")] if words else [(said, "dim")]
-    return [Row((("    ", "text"), *words))] if words else []
+    return [Row(fit((("    ", "text"), *words), width))] if words else []
 
 
 def _warnings(warnings: Sequence[Warned], width: int) -> list[Row]:
@@ -211,7 +212,7 @@ def _warnings(warnings: Sequence[Warned], width: int) -> list[Row]:
             ("  ", "text"), (f"{fmt.count(warned.count):>6} × ", "dim"), (cut(warned.code, CODE_CELLS - 1).ljust(CODE_CELLS), "warning"),
             (f"{warned.line or fmt.UNKNOWN:>{numbers}} ", "dim"),
         )  # fmt: skip
-        for at, row in enumerate(wrap(mask_text(warned.text), max(20, width - 12 - CODE_CELLS - numbers), 3)):
+        for at, row in enumerate(wrap(mask_text(warned.text), max(10, width - 12 - CODE_CELLS - numbers), 3)):
             rows.append(
                 Row((*(head if not at else ((" " * (12 + CODE_CELLS + numbers), "text"),)), (row, "text")), quote)
             )
