@@ -135,7 +135,9 @@ def kept_command(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def kept_numbers(args: Mapping[str, object]) -> tuple[tuple[str, float], ...]:
-    """What is kept of the arguments that a server printed."""
+    """What is kept of the arguments that a server printed: numbers, but what is secret by its name."""
     return tuple(
-        (name, value) for name, value in args.items() if isinstance(value, int | float) and not isinstance(value, bool)
+        (name, value)
+        for name, value in args.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and _masked(name, str(value)) == str(value)
     )
