@@ -40,7 +40,7 @@ def late() -> Snapshot:
     phases = (*DONE[:2], Phase("weights", "running", began_at=NOW - 190.0))
     return replace(
         base, uptime_s=227.0, startup=replace(base.startup, phases=phases, progress=Progress(9, 64, "shards", 0.05, None, "Loading")),
-        estimate=replace(ESTIMATE, usual={**USUAL, "weights": 48.0}, ready_in_s=None, late="weights", total_s=131.0),
+        estimate=replace(ESTIMATE, usual={**USUAL, "weights": 48.0}, ready_in_s=90.0, late="weights", total_s=131.0),
     )  # fmt: skip
 
 

@@ -157,6 +157,7 @@ async def test_a_crash_turns_the_pane_into_a_card_and_enter_leads_to_its_line() 
         assert "line 852 · paused, G follows" in s.pane("log")
         await s.pilot.press("G")
         assert s.follows()
+        await s.pilot.press("space")
         assert not any("on-selection" in role for row in log._rows for _, role in row)
 
 
@@ -229,6 +230,7 @@ async def test_x_explains_all_of_it_and_leads_to_the_log() -> None:
         for words in ("Out of GPU memory", "What to do", "Evidence", "Timeline", "TP0 1:02 · TP1 1:11", "slow-load"):
             assert words in text
         assert "sk-live" not in text
+        assert "api_key" not in text
         await s.pilot.press("escape")
         assert not isinstance(s.top(), ExplainScreen)
         await s.pilot.press("x", "down", "enter")
