@@ -82,7 +82,8 @@ def told_reason(snapshot: Snapshot) -> Reason:
 
 class Teller:
     """Tells each happening once. `estimate`: the last that was known, which a ready server has no more. `settled_s`: a phase is over when it
-    was not entered again for so long; captures alternate with compiling, and lines that stay should not.
+    was not entered again for so long; captures alternate with compiling, and lines that stay should not. What was over when we came waits as
+    long, until it is known what is usual.
     """
 
     def __init__(self, settled_s: float = 0.0) -> None:
@@ -134,7 +135,7 @@ class Teller:
                     told.append(self._phase(phase, done=False))
             elif known != "done":
                 left_at = self._left.setdefault(phase.name, snapshot.at)
-                if final or known is None or snapshot.at - left_at >= self._settled_s:
+                if final or snapshot.at - left_at >= self._settled_s:
                     self._phases[phase.name] = "done"
                     told.append(self._phase(phase, done=True))
         return told
