@@ -67,6 +67,7 @@ class _Seen:
     identity: Identity
     kind: LaunchKind
     started: datetime
+    seen_at: float
     earlier: tuple[EarlierLaunch, ...] = ()
     looked_up: bool = False
     pace: Pace = field(default_factory=Pace)
@@ -174,7 +175,7 @@ class Recorder:
         started = datetime.now(UTC) - timedelta(seconds=age)
         server = watch.server
         kind = kind_of(server.engine, server.command, server.model, server.tp)
-        self._seen = _Seen(watch, identity, kind, started)
+        self._seen = _Seen(watch, identity, kind, started, now)
 
     def _follow(self, seen: _Seen, now: float) -> None:
         """Remember of the log what it tells only while it happens."""
@@ -287,7 +288,7 @@ class Recorder:
             return
         if self._waiting and now >= self._not_before:
             self._work = asyncio.create_task(self._write(self._waiting.pop(0)))
-        elif self._seen is not None and not self._seen.looked_up:
+        elif self._seen is not None and not self._seen.looked_up and self._seen.seen_at < now:  # the screen fills first
             self._seen.looked_up = True
             self._work = asyncio.create_task(self._look_up(self._seen))
 

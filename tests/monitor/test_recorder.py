@@ -79,6 +79,7 @@ def test_a_log_that_tells_of_an_earlier_launch(age: float | None, quiet: float, 
         Identity("m", None, 1, 1),
         LaunchKind("sglang", None, None, "f"),
         datetime.now(UTC),
+        0.0,
     )
     assert Recorder._is_its_own(seen, LogState("ready", "serving", ready_s=100.0), 5000.0) is own
 
