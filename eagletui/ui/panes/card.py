@@ -63,7 +63,7 @@ def card(snapshot: Snapshot, now: float, width: int, height: int, cursor: int) -
             places.append((len(lines), at))
             lines.append(quote_line(quotes[at], cells, width, marked=at == cursor))
     if rows:
-        lines += [EMPTY] * (blanks > 1)
+        lines += [EMPTY] * (blanks > (1 if shown else 0))
         lines += [((row, "text"),) for row in wrap(mask_text(diagnosis.advice), width, rows)]
     return Card(lines[:height], tuple(place for place in places if place[0] < height))
 

@@ -14,7 +14,7 @@ from eagletui.ui.panes.card import diagnosis_of, number_cells, quote_text, summa
 from eagletui.ui.panes.checklist import NAME_CELLS, TIME_CELLS, spread_forms
 from eagletui.ui.panes.estimate_words import beyond, late_words, promise, starts_words, usual_of
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, is_undecided, word_and_role
-from eagletui.ui.widgets.lines import EMPTY, Line, Span, cut, fit, wrap
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, wrap
 
 TEXT_CELLS = 110
 """Sentences are no wider: longer rows are hard to read."""
@@ -82,8 +82,8 @@ def _verdict(snapshot: Snapshot, diagnosis: Diagnosis | None, now: float, width:
         rows += [Row(line) for line in summary_lines(diagnosis, LEVEL_OF_STATE[state], min(TEXT_CELLS, width), MANY)]
         rows.append(Row(((where_words(snapshot, diagnosis, now, width), "dim"),)))
         if mask_text(snapshot.verdict.reason.text) != mask_text(diagnosis.summary):
-            reason = wrap(f"{word}: {mask_text(snapshot.verdict.reason.text)}", min(TEXT_CELLS, width), MANY)
-            rows += [Row(((row, "dim"),)) for row in reason]
+            # One row: as a rule it quotes what stands below.
+            rows.append(Row(((cut(clean(f"{word}: {mask_text(snapshot.verdict.reason.text)}"), width), "dim"),)))
         return rows
     if is_undecided(snapshot.verdict):
         return [Row((("It was not looked at yet.", "dim"),))]
@@ -141,7 +141,10 @@ def _timeline(snapshot: Snapshot, now: float, width: int) -> list[Row]:
             (f" {beyond(spent if known else None, usual_of(estimate, phase))}".ljust(compare)[:compare], "warning"),
         ]  # fmt: skip
         if chart >= MIN_CHART_CELLS and total > 0:
-            line += [("  ", "text"), *_span_bar(phase, begun, spent, total, min(chart, TEXT_CELLS), running=running)]
+            line += [
+                ("  ", "text"),
+                *_span_bar(phase, begun, spent, total, min(chart, TEXT_CELLS), "error" if ended else mark[1]),
+            ]
         rows.append(Row(tuple(line)))
         indent = " " * (width - chart)
         rows += [Row(((indent, "dim"), (row, "dim"))) for row in _about(phase, min(TEXT_CELLS, chart))]
@@ -156,7 +159,7 @@ def _spent(phase: Phase, now: float) -> float:
     return max(0.0, now - phase.began_at) if phase.began_at is not None else 0.0
 
 
-def _span_bar(phase: Phase, begun: float, spent: float, total: float, cells: int, *, running: bool) -> Line:
+def _span_bar(phase: Phase, begun: float, spent: float, total: float, cells: int, role: str) -> Line:
     """When the phase was, on one scale for all; its silences are drawn as such."""
     first = min(cells - 1, int(begun / total * cells))
     size = max(1, min(cells - first, round((begun + spent) / total * cells) - first))
@@ -166,7 +169,7 @@ def _span_bar(phase: Phase, begun: float, spent: float, total: float, cells: int
             start = int(gap.after_s / spent * size)
             for at in range(start, min(size, max(start + 1, round((gap.after_s + gap.seconds) / spent * size)))):
                 drawn[at] = "┄"
-    role = "warning" if running else "util"
+    role = "util" if role == "ok" else role
     out: list[Span] = [(" " * first, "text")]
     for cell in drawn:
         kind = "dim" if cell == "┄" else role
@@ -222,6 +225,7 @@ def _warnings(warnings: Sequence[Warned], width: int) -> list[Row]:
 def _arguments(snapshot: Snapshot, width: int) -> list[Row]:
     args = snapshot.startup.args
     known = [(name, args[name]) for name in NOTED if args.get(name) not in (None, "", False)]
+    known = [(name, value) for name, value in known if not (name.endswith("_size") and value == 1)]
     if not known:
         return []
     cells = max(len(name) for name, _ in known) + 2
