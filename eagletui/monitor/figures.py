@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eagletui.engines.batch import BatchSample
+from eagletui.engines.metrics import Figures, between
 from eagletui.monitor.snapshot import STALE_S, Throughput
 
 SERIES = ("gen_tok_s", "accept_len", "running", "queued")
@@ -33,3 +34,14 @@ def taken(old: Throughput, sample: BatchSample, at: float) -> tuple[Throughput, 
     rate_at = at if old.at is None or old.gen_tok_s is None or "gen_tok_s" in told else old.at
     rate_source = source if rate_at == at else old.source
     return replace(old, **told, at=rate_at, source=rate_source), told
+
+
+def told_by_metrics(before: Figures | None, after: Figures, seconds: float, *, moved: bool) -> BatchSample:
+    """What an answer of /metrics tells of now. `before` came so many seconds earlier; `moved`: tokens came in between.
+
+    The gauges keep the last busy moment's figures: those of an idle server, and of one whose scheduler hangs.
+    """
+    sample = after.sample if before is None else between(before, after, seconds)
+    if sample.running == 0 or (before is not None and not moved):
+        return sample._replace(gen_tok_s=None, accept_len=None, accept_rate=None)
+    return sample

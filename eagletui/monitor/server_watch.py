@@ -8,13 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from eagletui.engines.batch import BatchSample
-from eagletui.engines.metrics import Figures, between, read_metrics
+from eagletui.engines.metrics import Figures, read_metrics
 from eagletui.engines.spec import load_engine
 from eagletui.logs.state import Diagnosis, LogState, PhaseName
 from eagletui.monitor.autopsy import Autopsy, Case
 from eagletui.monitor.deep_health import DeepHealth, Situation
 from eagletui.monitor.family_watch import FamilyCount
-from eagletui.monitor.figures import SERIES, taken
+from eagletui.monitor.figures import SERIES, taken, told_by_metrics
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.log_watch import LogWatch
 from eagletui.monitor.movement import Movement
@@ -372,14 +372,10 @@ class ServerWatch:
 
     def _take_metrics(self, body: bytes, now: float) -> None:
         figures = read_metrics(body.decode("utf-8", "replace"), self.engine)
-        sample = figures.sample
-        self._tokens.metrics(None if self._figures is None else self._figures[1], figures, now)
-        if self._figures is not None:
-            sample = between(self._figures[1], figures, now - self._figures[0])
+        at, before = self._figures if self._figures is not None else (now, None)
+        moved = self._tokens.metrics(before, figures, now)
         self._figures = (now, figures)
-        if sample.running == 0:
-            # The gauges keep the last busy moment's figures.
-            sample = sample._replace(gen_tok_s=None, accept_len=None, accept_rate=None)
+        sample = told_by_metrics(before, figures, now - at, moved=moved)
         self._batch(sample, now)
 
 

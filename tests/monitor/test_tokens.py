@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eagletui.engines.batch import BatchSample
 from eagletui.engines.metrics import Figures
+from eagletui.monitor.figures import told_by_metrics
 from eagletui.monitor.tokens import FRESH_S, Tokens
 
 
@@ -82,3 +83,12 @@ def test_after_a_break_of_the_link_it_begins_anew() -> None:
     assert tokens.age_s(111.0) is None
     tokens.line(BatchSample("decode", gen_tok_s=80.0), 114.0)
     assert tokens.age_s(115.0) == 1.0
+
+
+def test_a_rate_that_stands_is_not_of_now() -> None:
+    """What the chart and the title show must not go on while no token comes."""
+    assert told_by_metrics(None, told(2), 0.0, moved=False).gen_tok_s == 80.0
+    assert told_by_metrics(told(2), told(2, rate=81.0), 15.0, moved=True).gen_tok_s == 81.0
+    hung = told_by_metrics(told(2), told(2), 15.0, moved=False)
+    assert (hung.gen_tok_s, hung.running) == (None, 2)
+    assert told_by_metrics(told(2), told(0), 15.0, moved=True).gen_tok_s is None
