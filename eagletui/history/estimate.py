@@ -66,7 +66,7 @@ def estimate(earlier: Sequence[EarlierLaunch], now: Now) -> Estimate | None:
     if not launches:
         return None
     samples = _samples(launches)
-    usual = {name: median(seconds) for name, seconds in samples.items()}
+    usual = usual_of(launches)
     total = median(launch.ready_s for launch in launches)
     present, elapsed = _present(now)
     if present is None:  # it has printed nothing yet, or there is no log: the whole is one phase
@@ -80,6 +80,11 @@ def estimate(earlier: Sequence[EarlierLaunch], now: Now) -> Estimate | None:
     to_come = sum(usual[name] for name in _to_come(launches, now.log, present)) * _gaps(launches, usual)
     ready_in = None if left is None else left + to_come
     return Estimate(len(launches), total, ready_in, usual, present if late else None, cold)
+
+
+def usual_of(launches: Sequence[EarlierLaunch]) -> dict[PhaseName, float]:
+    """The median seconds of each phase."""
+    return {name: median(seconds) for name, seconds in _samples(launches).items()}
 
 
 def _samples(launches: Sequence[EarlierLaunch]) -> dict[PhaseName, list[float]]:

@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TypeVar
 
 from eagletui.errors import HistoryError
-from eagletui.history.estimate import Estimate, Now, estimate
+from eagletui.history.estimate import Estimate, Now, estimate, usual_of
 from eagletui.history.launches import (
     EarlierLaunch,
     Ended,
@@ -302,6 +302,7 @@ class Recorder:
         if found is None:
             return
         seen.earlier, before = found
+        seen.watch.usual_s = usual_of(seen.earlier)
         if before:
             seen.watch.log.remember(before)
         self._on_change()

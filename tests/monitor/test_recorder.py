@@ -133,6 +133,9 @@ async def test_the_second_start_is_told_when_it_will_be_ready(tmp_path: Path, hi
             assert snapshot.estimate is not None
             assert snapshot.estimate.starts == 1
             assert snapshot.estimate.usual["weights"] == pytest.approx(0.54)
+            watch = monitor._watch
+            assert watch is not None
+            assert watch.usual_s == snapshot.estimate.usual  # what stalls are judged by, too
             late = await until(monitor, lambda s: s.estimate is not None and s.estimate.late == "weights")
             assert late.startup.phase == "weights"
 
