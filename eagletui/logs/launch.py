@@ -230,6 +230,9 @@ class Launch:
                 longest = max(spent, known.longest_s if known is not None else 0.0)
                 self.pace = Pace(spent, longest, known.moves + 1 if known is not None else 1)
         self._stood = (progress.done, clock_s or 0.0, when)
+        stage = self._stages.get(self.current) if self.current is not None else None
+        if clock_s is not None and stage is not None:
+            stage.began_before(when.at - clock_s)
 
     def move(self, when: Moment) -> None:
         """Something moved: a milestone, a bar, a token."""

@@ -117,6 +117,11 @@ class Stage:
         self.began_at = when.at - age
         return True
 
+    def began_before(self, at: float) -> None:
+        """Its bar has run since then (on the reader's clock): bars have no stamps, and who comes later sees only how long they have run."""
+        if self.running and self.began_at is not None:
+            self.began_at = min(self.began_at, at)
+
     @property
     def seconds(self) -> float | None:
         """Its duration: the slowest rank's own words, the engine's list, or the time between its lines."""

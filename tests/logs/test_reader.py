@@ -201,7 +201,9 @@ def test_the_order_of_events_of_a_start() -> None:
     assert launch.args["speculative_eagle_topk"] == 4
     assert sum(isinstance(event, ReadySeen) for event in events) == 1
     assert sum(isinstance(event, ProbeLine) for event in events) > 40
-    assert not any(event.primary for event in events if isinstance(event, ErrorSeen))  # a peer that went away is an echo
+    assert not any(
+        event.primary for event in events if isinstance(event, ErrorSeen)
+    )  # a peer that went away is an echo
     ended = {event.phase: event.seconds for event in events if isinstance(event, PhaseEnded)}
     assert ended["draft-weights"] == 0.05
 
@@ -396,6 +398,19 @@ def test_a_stage_that_began_before_we_came_began_earlier() -> None:
         text(ARGS, "[2026-01-01 00:00:10] Load weight begin. avail mem=1 GB", "[2026-01-01 00:00:40] something"), NOW
     )
     assert reader.state.phases[-1].began_at == NOW - 30.0
+
+
+def test_a_stage_began_at_least_when_its_bar_did() -> None:
+    """Bars have no stamps: who comes in the middle of one would take the stage for as young as its own arrival."""
+    reader, _ = read(
+        text(
+            "[2026-01-01 00:00:00] server_args=ServerArgs(model_path='x', port=1)",
+            "[2026-01-01 00:00:10 TP0] Load weight begin. avail mem=21.00 GB",
+        ),
+        b"\rLoading safetensors checkpoint shards:  50% Completed | 32/64 [00:20<00:20,  1.60it/s]\n",
+    )
+    assert reader.state.phases[-1].name == "weights"
+    assert reader.state.phases[-1].began_at == NOW - 20.0
 
 
 def test_a_prompt_stalls_it_until_it_is_answered() -> None:
