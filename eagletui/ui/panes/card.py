@@ -129,7 +129,7 @@ def quote_text(quote: Quote) -> str:
 def _shares(room: int, quotes: int, advice: int) -> tuple[int, int, int]:
     """(rows of evidence, rows of advice, blank rows) that fit: what to do is worth more than a second quotation, and air the least."""
     blanks = min(quotes, 1) + min(advice, 1)
-    steps = (("q", 2), ("a", 3), ("q", 1), ("b", 1), ("a", 2), ("b", 0), ("a", 1), ("q", 0), ("a", 0))
+    steps = (("q", 1), ("a", 3), ("b", 1), ("a", 2), ("b", 0), ("a", 1), ("q", 0), ("a", 0))
     for what, least in steps:
         while quotes + advice + blanks > room:
             if what == "q" and quotes > least:

@@ -138,10 +138,9 @@ def progress_words(snapshot: Snapshot, now: float) -> tuple[tuple[str, ...], str
     if diagnosis is not None:
         where = [SHOWN_NAMES[diagnosis.phase]] if diagnosis.phase is not None else []
         where = [*([diagnosis.rank] if diagnosis.rank else []), *where]
-        # A sentence that would be cut gives way to its code, which is short.
-        forms = [
-            (said, *where[:n]) for said in (headline(diagnosis), diagnosis.code) for n in range(len(where), -1, -1)
-        ]
+        # A sentence that would be cut gives way to its code, which is short; but not to the word that stands there already.
+        words = [headline(diagnosis), *([] if diagnosis.code == state.name.lower() else [diagnosis.code])]
+        forms = [(said, *where[:n]) for said in words for n in range(len(where), -1, -1)]
         return tuple(clean(" · ".join(form)) for form in forms), role
     # The link beside it says in red that it is lost; why is a second glance.
     return (clean(snapshot.verdict.reason.text),), "dim" if state is State.OFFLINE else role

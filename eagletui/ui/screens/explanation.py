@@ -225,7 +225,8 @@ def _warnings(warnings: Sequence[Warned], width: int) -> list[Row]:
 def _arguments(snapshot: Snapshot, width: int) -> list[Row]:
     args = snapshot.startup.args
     known = [(name, args[name]) for name in NOTED if args.get(name) not in (None, "", False)]
-    known = [(name, value) for name, value in known if not (name.endswith("_size") and value == 1)]
+    same = args.get("model_path", args.get("model"))
+    known = [(name, value) for name, value in known if not _is_plain(name, value, same)]
     if not known:
         return []
     cells = max(len(name) for name, _ in known) + 2
@@ -234,6 +235,13 @@ def _arguments(snapshot: Snapshot, width: int) -> list[Row]:
         for at, row in enumerate(wrap(mask_text(f"{value}"), max(20, width - cells - 2), 3)):
             rows.append(Row((("  ", "text"), ((name if not at else "").ljust(cells), "dim"), (row, "text"))))
     return rows
+
+
+def _is_plain(name: str, value: object, model: object) -> bool:
+    """Whether an argument says nothing: a size of one, or the model's name again."""
+    if name.endswith("_size") or name == "nnodes":
+        return value == 1
+    return value == model and name not in ("model_path", "model")
 
 
 def _log(snapshot: Snapshot, width: int) -> list[Row]:
