@@ -160,13 +160,18 @@ class Recorder:
     async def aclose(self) -> None:
         """What is known is written; waits for it a moment. Who ends as soon as a server is ready ends between two ticks."""
         now = time.monotonic()
+        end = now + LAST_S
         if self._seen is not None:
             self._follow(self._seen, now)
         self._settle(now)
+        self._seen = None
         self._go_on(now)
-        if self._work is not None:
-            await asyncio.wait((self._work,), timeout=LAST_S)
-            self._work.cancel()
+        while self._work is not None and not self._work.done():
+            await asyncio.wait((self._work,), timeout=max(0.0, end - time.monotonic()))
+            if not self._work.done():
+                self._work.cancel()
+                return
+            self._go_on(time.monotonic())
 
     def _begin(self, watch: ServerWatch, machine: str, now: float) -> None:
         launcher = watch.server.launcher

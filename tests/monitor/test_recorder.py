@@ -197,6 +197,25 @@ async def test_a_file_that_cannot_be_used_is_one_note(tmp_path: Path, history: H
     assert history.path.read_bytes() == before
 
 
+class Slow(History):
+    """A file that takes its time to be read."""
+
+    def earlier(self, kind: LaunchKind, identity: Identity) -> tuple[EarlierLaunch, ...]:
+        """See History."""
+        time.sleep(0.7)
+        return super().earlier(kind, identity)
+
+
+async def test_a_launch_that_became_ready_just_before_the_end_is_kept(tmp_path: Path) -> None:
+    """As `wait` ends: at once, while earlier launches are still being looked up."""
+    history = Slow(tmp_path / "history.db")
+    with running_engine(tmp_path, pace_s=0.02) as engine:
+        engine.wait_for("fired up")
+        async with watching(history, engine.port) as monitor:
+            await until(monitor, lambda s: s.verdict.state is State.READY and monitor._recorder._work is not None)
+    assert [row["outcome"] for row in rows(history)] == ["ready"]
+
+
 class Stuck(History):
     """A file in a folder that is gone: it does not answer, for ever."""
 
