@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import http.server
 import json
 import os
 import signal
 import socket
 import sys
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -79,7 +81,7 @@ async def test_a_clean_start_a_stopped_scheduler_and_its_death(tmp_path: Path) -
 
 
 async def _at_work(engine: RealEngine, seen: Seen) -> socket.socket:
-    sock = begin_request(engine, 15_000)
+    sock = begin_request(engine, 7_000)
     await seen.until(lambda s: s.verdict.reason.code == "serving", 30)
     return sock
 
@@ -138,33 +140,61 @@ async def test_a_scheduler_that_is_killed_while_it_loads(tmp_path: Path) -> None
             assert "ready" not in {code.split(":")[0] for code in seen.codes}
 
 
-@pytest.mark.parametrize(
-    ("case", "code"), [("port", "port-in-use"), ("flag", "bad-flag"), ("model", "model-not-found")]
-)
+class _Elsewhere(http.server.BaseHTTPRequestHandler):
+    """Somebody else's server on that port, which answers everything, a warm-up request, too."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.do_GET()
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's signature
+        pass
+
+
+async def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    """It loads everything, fails to bind, warms up somebody else's server, says that it is ready, and dies."""
+    other = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Elsewhere)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    try:
+        with launched(tmp_path, "tiny64", port=other.server_address[1]) as engine:
+            codes = await _fails(engine, "port", "port-in-use")
+            assert "unknown:wrong-server" in codes
+    finally:
+        other.shutdown()
+        other.server_close()
+
+
+@pytest.mark.parametrize(("case", "code"), [("flag", "bad-flag"), ("model", "model-not-found")])
 async def test_a_launch_that_fails(tmp_path: Path, case: str, code: str) -> None:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        held.listen()
-        port = held.getsockname()[1] if case == "port" else None
-        if case != "port":
-            held.close()
-        flags = ("--no-such-flag", "1") if case == "flag" else ()
-        with launched(tmp_path, "" if case == "model" else "tiny64", *flags, port=port) as engine:
-            async with seeing(engine.port) as seen:
-                dead = None
-                end = time.monotonic() + START_S
-                while dead is None or time.monotonic() < dead + 12:
-                    seen.look()
-                    await asyncio.sleep(0.02)
-                    if dead is None and engine.process.poll() is not None:
-                        dead = time.monotonic()
-                    assert time.monotonic() < end
-                crashed = next(at for at, state, _, _ in seen.verdicts if state == "crashed")
-                found = next(at for at, named in seen.diagnoses if named == code)
-                told(f"{case}: death of the launcher -> CRASHED", crashed - dead)
-                told(f"{case}: death of the launcher -> {code}", found - dead)
-                sys.stdout.write(f" {seen.codes} {[name for _, name in seen.diagnoses]}")
-                assert crashed - dead < SOON_S
-                assert found - dead < SOON_S
-                assert seen.diagnoses[-1][1] == code, seen.diagnoses
-                assert "ready" not in {named.split(":")[0] for named in seen.codes}
+    flags = ("--no-such-flag", "1") if case == "flag" else ()
+    with launched(tmp_path, "" if case == "model" else "tiny64", *flags) as engine:
+        await _fails(engine, case, code)
+
+
+async def _fails(engine: RealEngine, case: str, code: str) -> list[str]:
+    """Watch it die; every state that was said."""
+    async with seeing(engine.port) as seen:
+        dead = None
+        end = time.monotonic() + START_S
+        while dead is None or time.monotonic() < dead + 12:
+            seen.look()
+            await asyncio.sleep(0.02)
+            if dead is None and engine.process.poll() is not None:
+                dead = time.monotonic()
+            assert time.monotonic() < end, f"it did not die: {seen.codes} {engine.text[-2000:]}"
+        crashed = next(at for at, state, _, _ in seen.verdicts if state == "crashed")
+        found = next(at for at, named in seen.diagnoses if named == code)
+        told(f"{case}: death of the launcher -> CRASHED", crashed - dead)
+        told(f"{case}: death of the launcher -> {code}", found - dead)
+        sys.stdout.write(f" {seen.codes} {[name for _, name in seen.diagnoses]}")
+        assert crashed - dead < SOON_S
+        assert found - dead < SOON_S
+        assert seen.diagnoses[-1][1] == code, seen.diagnoses
+        assert "ready" not in {named.split(":")[0] for named in seen.codes}
+        return seen.codes
