@@ -84,6 +84,11 @@ class Presenter:
         self._bars.clear()
         self.store.append(StoredLine(text, LineKind.MARKER, clock))
 
+    def skipped(self, text: str) -> None:
+        """Something before what comes next was not read; `text` says how much."""
+        self.store.counted = False
+        self.mark(text)
+
     def _show_bar(self, record: Record, bar: Bar, shown: StoredLine) -> None:
         key = _key(record, bar)
         place = self._bars.get(key)

@@ -46,7 +46,7 @@ class StoredLine:
 
 class LineStore:
     """Lines numbered from 0 for as long as the store lives: `first` is the oldest still kept, `end` is one past the
-    newest.
+    newest. `counted`: lines were read from their file's begin on, so that their own numbers are those of the file.
 
     `revision` grows with every change, `replace_last` included (a progress bar or a probe count that updates in place).
     """
@@ -55,6 +55,7 @@ class LineStore:
         self._lines: deque[StoredLine] = deque(maxlen=capacity)
         self.end = 0
         self.revision = 0
+        self.counted = True
         self.warnings = 0
         self.errors = 0
 

@@ -111,7 +111,7 @@ class LogWatch:
         if part.gap:
             self._presenter.channel = stream.channel
             self._reader.flush(now, stream.channel)
-            self._presenter.mark(f"{part.gap:,} bytes before this were not read".replace(",", "\u00a0"))
+            self._presenter.skipped(f"{part.gap:,} bytes before this were not read".replace(",", "\u00a0"))
         # What was there when we came is as old as the file; only then lines are of now.
         moment = stream.looked_at - stream.past_age_s if stream.in_past else now
         if part.at is not None:

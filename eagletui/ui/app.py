@@ -348,7 +348,7 @@ class EagleApp(App[None]):
         elif self._main.log_pane.show_quote(quote):
             self._main.uncover_log()
         else:
-            self.say(f"Line {fmt.count(quote.line)} is not among the lines kept here; the log on the node has it.")
+            self.say("The quoted line is not among the lines kept here; the log on the node has it.")
 
     def action_server_explain(self) -> None:
         """The whole of it."""

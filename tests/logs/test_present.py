@@ -80,6 +80,9 @@ def test_a_quoted_line_is_found_by_its_own_number() -> None:
     assert quoted(1, 1) == []  # it is no longer kept
     assert quoted(1) == []
     assert quoted(0) == []  # a line of ours has no number in the file
+    assert store.counted
+    presenter.skipped("1 MB before this was not read")
+    assert not store.counted  # from here on numbers are not those of the file
 
 
 def test_a_bar_moves_in_place_and_the_next_run_gets_its_own_line() -> None:

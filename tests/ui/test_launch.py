@@ -169,11 +169,21 @@ async def test_a_click_on_a_quotation_leads_to_it_and_a_line_that_is_gone_says_s
         assert "line 853" in s.pane("log")
         base = launch_scenes.card()
         assert base.diagnosis is not None
-        for line, said in ((17, "Line 17 is not among the lines kept here"), (0, "another witness")):
+        for line, said in ((17, "The quoted line is not among the lines kept here"), (0, "another witness")):
             await s.change(replace(base, diagnosis=replace(base.diagnosis, evidence=(Quote(line, "words"),))))
             await s.pilot.press("enter")
             assert said in [note.message for note in s.app._notifications][-1]
         assert "line 853" in s.pane("log")  # nothing moved
+
+
+async def test_lines_have_no_number_where_the_begin_of_the_log_was_not_read() -> None:
+    snapshot = launch_scenes.card()
+    snapshot.log.store.counted = False
+    async with screen(snapshot) as s:
+        assert "▸ Scheduler hit an exception" in s.pane("startup")
+        await s.pilot.press("enter")
+        assert "the quoted line · paused" in s.pane("log")
+    assert not re.search("849|812", explained(snapshot))
 
 
 async def test_a_cause_that_is_not_known_yet_says_what_is() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from eagletui.logs.decoder import RawLine
@@ -12,7 +13,7 @@ from eagletui.servers.model import State
 from eagletui.shell.masking import mask_text
 from eagletui.ui import format as fmt
 from eagletui.ui.panes.pane import LEVEL_OF_STATE
-from eagletui.ui.widgets.lines import EMPTY, Line, clean, cut, fit, width_of, wrap
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, width_of, wrap
 
 EVIDENCE_ROWS = 3
 SUMMARY_ROWS = 2
@@ -58,7 +59,7 @@ def card(snapshot: Snapshot, now: float, width: int, height: int, cursor: int) -
     places: list[tuple[int, int]] = []
     if shown:
         lines += [EMPTY] * (blanks > 0)
-        cells = number_cells(diagnosis)
+        cells = number_cells(snapshot, (quote.line for quote in diagnosis.evidence))
         for at in range(first, first + shown):
             places.append((len(lines), at))
             lines.append(quote_line(quotes[at], cells, width, marked=at == cursor))
@@ -103,18 +104,23 @@ def where_words(snapshot: Snapshot, diagnosis: Diagnosis, now: float, width: int
     return next((text for text in texts if width_of([(text, "")]) <= width), cut(texts[-1], width))
 
 
-def number_cells(diagnosis: Diagnosis) -> int:
-    """Width of the column of line numbers."""
-    return max(MIN_NUMBER_CELLS, *(len(str(quote.line)) for quote in diagnosis.evidence), 0)
+def number_cells(snapshot: Snapshot, numbers: Iterable[int]) -> int:
+    """Width of the column of line numbers; 0 where they are not those of the file, since its begin was not read."""
+    if not snapshot.log.store.counted:
+        return 0
+    return max(MIN_NUMBER_CELLS, *(len(str(number)) for number in numbers), 0)
+
+
+def number_words(number: int, cells: int) -> str:
+    """The number of a line in its column, with the gap behind; `–` for what stands in no line of this log."""
+    return f"{number or fmt.UNKNOWN:>{cells}} " if cells else ""
 
 
 def quote_line(quote: Quote, cells: int, width: int, *, marked: bool) -> Line:
     """`▸ 812 TP3 Scheduler hit an exception: …`: without its date, which every line has."""
-    number = str(quote.line) if quote.line else "–"
-    return fit(
-        (("▸ " if marked else "  ", "accent bold"), (f"{number:>{cells}} ", "faint" if not marked else "dim"), (quote_text(quote), "text")),
-        width,
-    )  # fmt: skip
+    mark: Span = ("▸ " if marked else "  ", "accent bold")
+    number: Span = (number_words(quote.line, cells), "dim" if marked else "faint")
+    return fit((mark, number, (quote_text(quote), "text")), width)
 
 
 def quote_text(quote: Quote) -> str:

@@ -46,7 +46,7 @@ class LogPane(LineView, Pane):
         said = quote.text.strip()[:QUOTED_CELLS]
         texts = {at: line.text for at in places if (line := store.line(at)) is not None}
         at = next((at for at, text in texts.items() if said and said in text), places[0])
-        self._place = f"line {fmt.count(quote.line)}"
+        self._place = f"line {fmt.count(quote.line)}" if store.counted else "the quoted line"
         self.go_to(at)
         return True
 

@@ -15,7 +15,7 @@ from eagletui.ui.screens.explanation import Row, explanation
 from eagletui.ui.screens.once import Dialog
 from eagletui.ui.widgets.frame import Frame, View
 from eagletui.ui.widgets.ink import Ink
-from eagletui.ui.widgets.lines import Line, Span, fit
+from eagletui.ui.widgets.lines import Span, marked
 
 Keys = Binding | tuple[str, str] | tuple[str, str, str]
 
@@ -122,15 +122,16 @@ class ExplanationView(Frame):
         if self._snapshot is None:
             return View()
         self._shown = explanation(self._snapshot, self._now, width)
-        marked = self.quote
+        chosen = self.quote
         lines = [
-            _marked(row, width) if row.quote is not None and row.quote is marked else row.line for row in self._shown
+            marked(row.line, width) if row.quote is not None and row.quote is chosen else row.line
+            for row in self._shown
         ]
         hints: list[Span] = []
         below = max(0, len(lines) - height - self.offset_y)
         if below:
             hints += [(f"↓ {below} more · ", "dim")]
-        if marked is not None:
+        if chosen is not None:
             hints += [("enter", "key"), (" to the line · ", "dim")]
         return View(
             lines, (("Explanation", "text"),), foot=(*hints, ("esc", "key"), (" closes", "dim")), border="focus"
@@ -160,7 +161,3 @@ class ExplanationView(Frame):
         event.prevent_default()
         if row is not None and row.quote is not None:
             self.post_message(self.Chosen(row.quote))
-
-
-def _marked(row: Row, width: int) -> Line:
-    return tuple((text, f"{role} on-selection") for text, role in fit(row.line, width))

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eagletui.logs.state import SHOWN_NAMES, Diagnosis, Phase, Quote, Warned
+from eagletui.logs.state import SHOWN_NAMES, Diagnosis, Phase, Quote
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import State
 from eagletui.shell.masking import mask_text
 from eagletui.ui import format as fmt
-from eagletui.ui.panes.card import diagnosis_of, number_cells, quote_text, summary_lines, where_words
+from eagletui.ui.panes.card import diagnosis_of, number_cells, number_words, quote_text, summary_lines, where_words
 from eagletui.ui.panes.checklist import NAME_CELLS, TIME_CELLS, spread_forms
 from eagletui.ui.panes.estimate_words import beyond, late_words, promise, starts_words, usual_of
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, is_undecided, word_and_role
-from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, wrap
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, width_of, wrap
 
 TEXT_CELLS = 110
 """Sentences are no wider: longer rows are hard to read."""
 QUOTE_ROWS = 12
+WARNING_ROWS = 3
+MIN_TEXT_CELLS = 10
 MANY = 40
 """More rows than any sentence of ours or argument has."""
 CODE_CELLS = 22
@@ -49,13 +50,13 @@ def explanation(snapshot: Snapshot, now: float, width: int) -> list[Row]:
     if diagnosis is not None and diagnosis.advice:
         parts.append([_title("What to do"), *_sentence(diagnosis.advice, "text", width)])
     if diagnosis is not None and diagnosis.evidence:
-        parts.append([_title("Evidence"), *_evidence(diagnosis, width)])
+        parts.append([_title("Evidence"), *_evidence(snapshot, diagnosis, width)])
     elif snapshot.startup.error_text and snapshot.verdict.state is State.CRASHED:
         parts.append([_title("Its last words"), *_sentence(snapshot.startup.error_text, "text", width)])
     if snapshot.startup.phases:
         parts.append([_title("Timeline"), *_timeline(snapshot, now, width)])
     if snapshot.startup.warnings:
-        parts.append([_title("Warnings"), *_warnings(snapshot.startup.warnings, width)])
+        parts.append([_title("Warnings"), *_warnings(snapshot, width)])
     if arguments := _arguments(snapshot, width):
         parts.append([_title("Arguments of note"), *arguments])
     if snapshot.log.path:
@@ -103,18 +104,14 @@ def _verdict(snapshot: Snapshot, diagnosis: Diagnosis | None, now: float, width:
     return rows
 
 
-def _evidence(diagnosis: Diagnosis, width: int) -> list[Row]:
+def _evidence(snapshot: Snapshot, diagnosis: Diagnosis, width: int) -> list[Row]:
     rows: list[Row] = []
-    cells = number_cells(diagnosis)
+    cells = number_cells(snapshot, (quote.line for quote in diagnosis.evidence))
     for quote in diagnosis.evidence:
-        number = str(quote.line) if quote.line else fmt.UNKNOWN
-        for at, row in enumerate(wrap(quote_text(quote), width - cells - 3, QUOTE_ROWS)):
-            rows.append(
-                Row(
-                    (("  ", "text"), ((number if not at else "").rjust(cells), "dim"), (" ", "text"), (row, "text")),
-                    quote,
-                )
-            )
+        number = number_words(quote.line, cells)
+        for at, row in enumerate(wrap(quote_text(quote), width - len(number) - 2, QUOTE_ROWS)):
+            head = number if not at else " " * len(number)
+            rows.append(Row((("  ", "text"), (head, "dim"), (row, "text")), quote))
     return rows
 
 
@@ -206,19 +203,18 @@ def _sums(snapshot: Snapshot, now: float, width: int) -> list[Row]:
     return [Row(fit((("    ", "text"), *words), width))] if words else []
 
 
-def _warnings(warnings: Sequence[Warned], width: int) -> list[Row]:
+def _warnings(snapshot: Snapshot, width: int) -> list[Row]:
     rows: list[Row] = []
-    numbers = max(len(str(warned.line)) for warned in warnings)
-    for warned in warnings:
+    cells = number_cells(snapshot, (warned.line for warned in snapshot.startup.warnings))
+    for warned in snapshot.startup.warnings:
         quote = Quote(warned.line, warned.text) if warned.line else None
         head: Line = (
             ("  ", "text"), (f"{fmt.count(warned.count):>6} × ", "dim"), (cut(warned.code, CODE_CELLS - 1).ljust(CODE_CELLS), "warning"),
-            (f"{warned.line or fmt.UNKNOWN:>{numbers}} ", "dim"),
+            (number_words(warned.line, cells), "dim"),
         )  # fmt: skip
-        for at, row in enumerate(wrap(mask_text(warned.text), max(10, width - 12 - CODE_CELLS - numbers), 3)):
-            rows.append(
-                Row((*(head if not at else ((" " * (12 + CODE_CELLS + numbers), "text"),)), (row, "text")), quote)
-            )
+        used = width_of(head)
+        for at, row in enumerate(wrap(mask_text(warned.text), max(MIN_TEXT_CELLS, width - used), WARNING_ROWS)):
+            rows.append(Row((*(head if not at else ((" " * used, "text"),)), (row, "text")), quote))
     return rows
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from textual import events
 
 from eagletui.ui.widgets.frame import Frame
-from eagletui.ui.widgets.lines import Line, fit
+from eagletui.ui.widgets.lines import Line, marked
 
 WHEEL_LINES = 3
 SIDE_CELLS = 16
@@ -66,9 +66,7 @@ class LineView(Frame):
         return self._kept[1]
 
     def _marked(self, number: int, line: Line, width: int) -> Line:
-        if number != self.mark:
-            return line
-        return tuple((text, f"{role} on-selection") for text, role in fit(line, width))
+        return marked(line, width) if number == self.mark else line
 
     def thumb_rows(self, height: int) -> tuple[int, int] | None:
         """The scroll thumb: shown only while paused, so that the border stays calm otherwise."""

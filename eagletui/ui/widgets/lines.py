@@ -96,6 +96,15 @@ def _mark_cut(out: list[Span]) -> None:
             return
 
 
+_ON_MARK = {"dim": "text", "faint": "text"}
+"""Greys are not readable on every ground: in a terminal's own colours the mark's may be that very grey."""
+
+
+def marked(line: Line, width: int) -> Line:
+    """The line at exactly `width` cells, on the ground of what is chosen."""
+    return tuple((text, f"{_ON_MARK.get(role, role)} on-selection") for text, role in fit(line, width))
+
+
 def skip(line: Line, cells: int) -> Line:
     """The line without its first cells, for horizontal scrolling. A wide character cut in half leaves a blank."""
     out: list[Span] = []
