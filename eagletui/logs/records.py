@@ -144,7 +144,7 @@ _DATED = re.compile(
     r"| (?P<level2>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:[0-9]+ )?\[(?P<where>[^\]]{1,120})\] )"
 )
 _GPU_ID = re.compile(r"\[gpu_id=([0-9]+)\] ")
-_TORCH_RANK = re.compile(r"\[rank([0-9]+)\]: ?(?!\[[EWIF][0-9]? ?)")
+_TORCH_RANK = re.compile(r"\[rank([0-9]+)\]: ?(?=(\[[EWIF][0-9 ]))?")
 
 _ACTOR = re.compile(r"\((?P<name>[\w:.\-]+) (?P<rest>pid=[0-9]+(?:, ip=[\w.:]+)?)\)(?: |\Z)")
 _OUTER: tuple[tuple[re.Pattern[str], str], ...] = (
@@ -301,13 +301,14 @@ def _dated(text: str, source: str, process: str, line: RawLine) -> Record | None
 
 
 def _gpu_id(text: str, source: str, process: str, line: RawLine) -> Record | None:
-    """SGLang before 0.2, and torch's own `[rank2]: `."""
+    """SGLang before 0.2, and torch's own `[rank2]: `; what c10d writes (`[rank2]:[E909 …`) keeps it in its text."""
     found = _GPU_ID.match(text) or _TORCH_RANK.match(text)
     if found is None:
         return None
     rank = ("GPU" if found.re is _GPU_ID else "rank") + found[1]
+    whole = found.re is _TORCH_RANK and found[2] is not None
     return Record(
-        text[found.end() :],
+        text if whole else text[found.end() :],
         ranks=frozenset((rank,)),
         source=source,
         process=process,
@@ -317,3 +318,5 @@ def _gpu_id(text: str, source: str, process: str, line: RawLine) -> Record | Non
 
 
 _OTHERS: tuple[Callable[[str, str, str, RawLine], Record | None], ...] = (_vllm, _dated, _gpu_id)
+
+stamp_of, ranks_of = _stamp, _ranks
