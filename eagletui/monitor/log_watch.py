@@ -63,6 +63,7 @@ class LogWatch:
             for number, follower in enumerate(followers)
         ]
         self._errors: dict[int, str] = {} if self._streams else {0: server.log.why or NO_LOG}
+        self._before: tuple[Before, ...] = ()
         self._grew_at: float | None = None
         self._past: dict[int, list[BatchSeen]] = {}
         self._masked = MaskedStates()
@@ -86,13 +87,15 @@ class LogWatch:
 
     def remember(self, before: tuple[Before, ...]) -> None:
         """Earlier launches of its kind: see Reader."""
+        self._before = before
         self._reader.remember(before)
+        self._on_change()
 
     def view(self) -> LogView:
         """For the screen."""
         error = self._errors[min(self._errors)] if self._errors else None
         name = self._source.path or (self._streams[0].follower.name if self._streams else None)
-        return LogView(self.store, name, self._grew_at, error, self.following)
+        return LogView(self.store, name, self._grew_at, error, self.following, self._before)
 
     async def run(self) -> None:
         """Follow until cancelled. Raises NodeError when the link is lost; what was read stays, and a later run goes on at the next byte."""

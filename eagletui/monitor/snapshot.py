@@ -8,6 +8,7 @@ from typing import Literal
 
 from eagletui.gpus.model import GpuReport
 from eagletui.history.estimate import Estimate
+from eagletui.logs.advice import Before
 from eagletui.logs.state import Diagnosis, LogState
 from eagletui.logs.store import LineStore
 from eagletui.monitor.series import Series
@@ -73,13 +74,15 @@ class Throughput:
 
 @dataclass(frozen=True, slots=True)
 class LogView:
-    """The followed log. `grew_at`: when it last grew; `error`: why it cannot be read, a sentence that says what to do."""
+    """The followed log. `grew_at`: when it last grew; `error`: why it cannot be read, a sentence that says what to do. `before`: how
+    launches of the same kind ended that were watched before, oldest first."""
 
     store: LineStore
     path: str | None = None
     grew_at: float | None = None
     error: str | None = None
     following: bool = False
+    before: tuple[Before, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from eagletui.ui import format as fmt
 from eagletui.ui import theming
 from eagletui.ui.actions import BY_ID, bindings
 from eagletui.ui.palette import ActionProvider
+from eagletui.ui.panes.card import has_card
 from eagletui.ui.panes.log import Found
 from eagletui.ui.panes.pane import Pane, is_undecided
 from eagletui.ui.panes.startup import Evidence
@@ -229,6 +230,8 @@ class EagleApp(App[None]):
             return snapshot is not None and bool(snapshot.inventory.servers)
         if needs == "server":
             return snapshot is not None and snapshot.server is not None
+        if needs == "launch":
+            return snapshot is not None and (snapshot.server is not None or has_card(snapshot))
         if needs == "evidence":
             return self._main.quote is not None
         if needs == "no-link":

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from eagletui.history.estimate import Estimate
+from eagletui.logs.advice import Before
 from eagletui.logs.state import Diagnosis, Gap, Phase, PhaseName, Progress, Quote, Warned
 from eagletui.logs.store import LineKind, LineStore, StoredLine
 from eagletui.monitor.snapshot import Health, Snapshot, Verdict
@@ -127,6 +128,13 @@ WARNINGS = (
 )
 
 
+BEFORE = (
+    Before(None, {"mem_fraction_static": 0.85}, ready=True), Before(None, {"mem_fraction_static": 0.85}, ready=True),
+    Before("cuda-oom", {"mem_fraction_static": 0.9}, ready=False), Before("request-killed-server", {}, ready=True), Before(None, {}, ready=False),
+)  # fmt: skip
+"""Earlier launches, oldest first."""
+
+
 def card() -> Snapshot:
     base = crashed()
     startup = replace(
@@ -136,7 +144,9 @@ def card() -> Snapshot:
         warnings=WARNINGS[:1],
         phases=(DONE[0], DONE[1], SPREAD, DONE[3], Phase("kv-cache", "running", began_at=NOW - 140.0)),
     )
-    return replace(base, diagnosis=DIAGNOSIS, startup=startup, log=replace(base.log, store=numbered(base.log.store)))
+    return replace(
+        base, diagnosis=DIAGNOSIS, startup=startup, log=replace(base.log, store=numbered(base.log.store), before=BEFORE)
+    )
 
 
 def card_oom_tp1() -> Snapshot:

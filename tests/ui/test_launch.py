@@ -193,6 +193,9 @@ async def test_a_cause_that_is_not_known_yet_says_what_is() -> None:
         await s.change(launch_scenes.never_started())
         assert "gathering" not in s.pane("startup")
         assert "wrote nothing" in s.words("startup")
+        await s.change(replace(launch_scenes.never_started(), server=None))  # no process was ever seen
+        await s.pilot.press("x")
+        assert "CRASHED · never started: It ended 0.3 s after its start" in explanation_of(s).text()
 
 
 async def test_a_stall_with_a_cause_is_a_card_and_only_one_pane_shouts() -> None:
@@ -247,6 +250,17 @@ async def test_x_explains_all_of_it_and_leads_to_the_log() -> None:
         await s.pilot.pause()
         assert not isinstance(s.top(), ExplainScreen)
         assert "line 852" in s.pane("log")
+
+
+def test_how_earlier_launches_ended_is_told_with_what_was_other_then() -> None:
+    text = explained(launch_scenes.card())
+    told = text[text.index("Earlier starts") :].splitlines()[1:5]
+    assert [row.strip() for row in told] == [
+        "✗ ended before it was ready",
+        "✗ ready, then request-killed-server",
+        "✗ cuda-oom  mem_fraction_static 0.9",
+        "✓ ready  mem_fraction_static 0.85  2 times",
+    ]
 
 
 async def test_the_explanation_scrolls_goes_on_and_marks_only_what_is_in_sight() -> None:

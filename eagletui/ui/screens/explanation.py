@@ -19,6 +19,7 @@ TEXT_CELLS = 110
 """Sentences are no wider: longer rows are hard to read."""
 QUOTE_ROWS = 12
 WARNING_ROWS = 3
+EARLIER_ROWS = 8
 MIN_TEXT_CELLS = 10
 MANY = 40
 """More rows than any sentence of ours or argument has."""
@@ -57,6 +58,8 @@ def explanation(snapshot: Snapshot, now: float, width: int) -> list[Row]:
         parts.append([_title("Timeline"), *_timeline(snapshot, now, width)])
     if snapshot.startup.warnings:
         parts.append([_title("Warnings"), *_warnings(snapshot, width)])
+    if snapshot.log.before:
+        parts.append([_title("Earlier starts"), *_earlier(snapshot, width)])
     if arguments := _arguments(snapshot, width):
         parts.append([_title("Arguments of note"), *arguments])
     if snapshot.log.path:
@@ -231,6 +234,31 @@ def _arguments(snapshot: Snapshot, width: int) -> list[Row]:
         for at, row in enumerate(wrap(mask_text(f"{value}"), max(20, width - cells - 2), 3)):
             rows.append(Row((("  ", "text"), ((name if not at else "").ljust(cells), "dim"), (row, "text"))))
     return rows
+
+
+def _earlier(snapshot: Snapshot, width: int) -> list[Row]:
+    """How launches of the same kind ended, the newest first, with the arguments of note that were others then."""
+    now = snapshot.startup.args
+    told: list[tuple[Span, str, int]] = []
+    for before in reversed(snapshot.log.before):
+        how = "ready" if before.ready else before.code or "ended before it was ready"
+        if before.ready and before.code:
+            how += f", then {before.code}"
+        well = before.ready and not before.code
+        others = [name for name in NOTED if name in before.args and name in now and before.args[name] != now[name]]
+        differs = mask_text(" · ".join(f"{name} {before.args[name]}" for name in others))
+        mark: Span = ("✓ ", "ok") if well else ("✗ ", "error")
+        words = f"{how}  {differs}".rstrip()
+        if told and told[-1][:2] == (mark, words):
+            told[-1] = (mark, words, told[-1][2] + 1)
+        else:
+            told.append((mark, words, 1))
+    rows = [
+        Row(fit((("  ", "text"), mark, (words, "text"), (f"  {count} times" if count > 1 else "", "dim")), width))
+        for mark, words, count in told[:EARLIER_ROWS]
+    ]
+    left = sum(count for _, _, count in told[EARLIER_ROWS:])
+    return [*rows, *([Row((("    ", "dim"), (f"and {left} before", "dim")))] if left else [])]
 
 
 def _is_plain(name: str, value: object, model: object) -> bool:
