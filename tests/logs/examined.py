@@ -49,7 +49,7 @@ def _about(found: dict[str, Any] | None, told: Told, lines: list[bytes]) -> list
     if found is None or told.code is None:
         return [] if found is None and told.code is None else [f"diagnosis {found}, wanted {told.code}"]
     wrong = differences({"code": told.code, "phase": told.at or told.phase}, found)
-    if told.rank is not None and (told.rank not in (found["rank"] or "") or not told.rank and found["rank"]):
+    if told.rank is not None and (told.rank not in (found["rank"] or "") or (not told.rank and found["rank"])):
         wrong.append(f"rank {found['rank']!r}, wanted {told.rank!r}")
     quotes = [quote for quote in found["evidence"] if quote["line"]]
     if told.shows and not any(told.shows in quote["text"] for quote in found["evidence"]):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-BEGIN = datetime(2025, 9, 1, 10, 0, 0)
+BEGIN = datetime(2025, 9, 1, 10, 0, 0, tzinfo=UTC)
 _SHORT = re.compile(r"@(?P<seconds>[0-9.]+)(?P<ranks>(?: [A-Z_]+[0-9]+)*)\| ?")
 
 ARGS = "server_args=ServerArgs(model_path='/models/Qwen3-8B', tp_size={tp}, dp_size={dp}, port=30000, mem_fraction_static=0.88)"
@@ -75,8 +75,7 @@ def served(tp: int = 1, dp: int = 1) -> str:
     return "\n".join(
         [
             captured(tp, dp),
-            "@49 TP0| max_total_num_tokens=350000, chunked_prefill_size=8192, max_prefill_tokens=16384, "
-            "max_running_requests=2048, context_len=40960, available_gpu_mem=12.86 GB",
+            "@49 TP0| max_total_num_tokens=350000, chunked_prefill_size=8192, context_len=40960, available_gpu_mem=12.86 GB",
             "@50| INFO:     Started server process [4711]",
             "@50| INFO:     Waiting for application startup.",
             "@50| INFO:     Application startup complete.",

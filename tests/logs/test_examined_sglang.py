@@ -1,5 +1,7 @@
 """Deaths of SGLang as people met them, rebuilt: which cause is named, of which rank, in which phase."""
 
+# ruff: noqa: E501 - lines of logs stand as they were printed
+
 from __future__ import annotations
 
 from pathlib import Path
@@ -94,7 +96,7 @@ DEATHS: list[tuple[str, str, str, Told]] = [
         + CUDA_TAIL + "\n\nException raised from c10_cuda_check_implementation at /pytorch/c10/cuda/CUDAException.cpp:43 (most recent call first):\n"
         "frame #0: c10::Error::Error(c10::SourceLocation, std::string) + 0x96 (0x7f in libc10.so)\n\n"
         "terminate called after throwing an instance of 'c10::DistBackendError'\n  what():  [PG ID 2 PG GUID 3 Rank 2] Process group watchdog thread terminated with exception: CUDA error: an illegal memory access was encountered\n"
-        + "Fatal Python error: Aborted\n\nThread 0x00007ee43dfff640 (most recent call first):\n  File \"/usr/lib/python3.10/threading.py\", line 953 in run\n" + sigquit(72),
+        + 'Fatal Python error: Aborted\n\nThread 0x00007ee43dfff640 (most recent call first):\n  File "/usr/lib/python3.10/threading.py", line 953 in run\n' + sigquit(72),
         "",
         Told(CRASHED, "serving", "illegal-memory-access", "rank2", "illegal memory access"),
     ),
