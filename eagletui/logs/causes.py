@@ -29,6 +29,18 @@ SIMILAR = 0.8
 """How much of the shorter name two model names must begin alike with: deepseek_v2 holds DeepseekV3ForCausalLM."""
 
 CAUSE, WRAPPER, GENERIC, CODED_ECHO, ECHO = 4, 3, 2, 1, 0
+OF_A_REQUEST = frozenset(
+    (
+        "python-exception",
+        "hub-unreachable",
+        "hub-auth",
+        "model-not-found",
+        "invalid-config",
+        "permission-denied",
+        "weights-corrupt",
+    )
+)
+"""What an exception that a server survived says while it serves is about one request: a picture that cannot be fetched."""
 STRENGTH = {"cause": CAUSE, "wrapper": WRAPPER, "echo": ECHO}
 
 
@@ -132,6 +144,8 @@ class Causes:
         primary = [one for one in clues if one.strength >= GENERIC]
         if not primary:
             return _told(_best_echo(clues), clues)
+        if serving:
+            primary = [one for one in primary if not _was_a_requests(one)] or primary
         first = primary[0]
         if first.strength < CAUSE:
             first = _inside(first, primary) or first
@@ -167,6 +181,11 @@ def _is_past(clue: Clue, death: Clue, *, serving: bool) -> bool:
             return death.quote.line - clue.quote.line > SUSPECT_LINES
         return seconds > SUSPECT_S
     return death.phases - clue.phases >= SURVIVED_PHASES
+
+
+def _was_a_requests(clue: Clue) -> bool:
+    """Whether a clue is an exception in serving one request, after which the server went on."""
+    return bool(clue.incident) and not clue.fatal and clue.code in OF_A_REQUEST
 
 
 def _inside(first: Clue, primary: Iterable[Clue]) -> Clue | None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from eagletui.engines.rulebook import RuleBook, rule_book
 from eagletui.engines.spec import load_engine
-from eagletui.logs.causes import ECHO, GENERIC, Clue
+from eagletui.logs.causes import ECHO, GENERIC, OF_A_REQUEST, Clue
 from eagletui.logs.events import Event
 from eagletui.logs.faults import HEAD, Raised, Tracebacks
 from eagletui.logs.launch import Launch
@@ -111,7 +111,13 @@ class FaultReader:
             raised, record, self.channel, when, serving=serving, dying=launch is not None and launch.crashed,
             phase=launch.current if launch is not None else "launch",
         )  # fmt: skip
-        if launch is not None and serving and not raised.fatal and clue.strength == GENERIC:
+        if (
+            launch is not None
+            and serving
+            and not raised.fatal
+            and clue.strength >= GENERIC
+            and clue.code in OF_A_REQUEST
+        ):
             launch.warn("request-error", clue.quote, when)
         self._note(server, clue, when, events)
 

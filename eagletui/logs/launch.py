@@ -173,6 +173,8 @@ class Launch:
 
     def warn(self, code: str, quote: Quote, when: Moment) -> None:
         """Something the server goes on after."""
+        if self.stopping:
+            return  # requests that a wanted stop cuts off
         if code == "health-check-failed":
             self.doubted = when
         known = self.warnings.get(code)

@@ -238,6 +238,14 @@ DEATHS: list[tuple[str, str, str, Told]] = [
         "--exit-code 1",
         Told(CRASHED, "weights", "shm-exhausted", None, "Exit code: -7"),
     ),
+    (
+        "a request's own exception shortly before the death is not its cause",
+        served(2) + "\n@70| ERROR:    Exception in ASGI application\nTraceback (most recent call last):\n"
+        '  File "/sgl-workspace/sglang/python/sglang/srt/openai_api/adapter.py", line 1011, in v1_chat\n    prompt = apply()\n'
+        "jinja2.exceptions.TemplateError: Conversation roles must alternate user/assistant\n" + decode(75) + "\n" + raised(80, "TP1", OOM) + sigquit(80),
+        "",
+        Told(CRASHED, "serving", "cuda-oom", "TP1", "CUDA out of memory", warns=("request-error",)),
+    ),
 ]  # fmt: skip
 
 

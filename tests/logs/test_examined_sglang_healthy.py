@@ -66,7 +66,7 @@ UVICORN_STOP = """@90| INFO:     Shutting down
 WELL: list[tuple[str, str, str, Told]] = [
     ("a start full of harmless words", SCARY_START + begun(2) + "\n" + SCARY_WITHIN + "\n" + served(2).split("\n", 7)[7] + "\n" + decode(60), "", Told(READY, "serving")),
     ("tactics that do not fit are skipped", loaded() + "\n" + AUTOTUNE + "\n" + captured().removeprefix(loaded()) + served().removeprefix(captured()) + "\n" + decode(60), "", Told(READY, "serving")),
-    ("a client went away, another asked wrongly", served() + "\n" + ABORTED_CLIENT + "\n" + decode(72), "", Told(READY, "serving", warns=("request-error",))),
+    ("a client went away, another asked wrongly", served() + "\n" + ABORTED_CLIENT + "\n" + decode(72), "", Told(READY, "serving")),
     ("a request that the front end refuses", served() + "\n" + REQUEST_500 + "\n" + decode(75), "", Told(READY, "serving", warns=("request-error",))),
     ("testing retraction is a test", served() + "\n@60 TP0| Testing retraction. #retracted_reqs: 2, #new_token_ratio: 0.5500 -> 0.6200\n" + decode(61), "", Told(READY, "serving")),
     ("retracted under load", served() + "\n" + decode(60, 90) + "\n@61 TP0| KV cache pool is full. Retract requests. #retracted_reqs: 3, #new_token_ratio: 0.5500 -> 0.6200\n" + decode(62, 87), "", Told(READY, "serving", warns=("requests-retracted",))),
