@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from eagletui.history.estimate import Estimate
 from eagletui.logs.state import Phase, PhaseName
 from eagletui.monitor.link import without_hint
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Reason, Server, State
+
+if TYPE_CHECKING:
+    from eagletui.history.estimate import Estimate
 
 PROGRESS_EVERY_S = 1.0
 """A bar that moves is told once a second: hundreds of shards of a small model come within seconds."""

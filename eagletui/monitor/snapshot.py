@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from eagletui.gpus.model import GpuReport
-from eagletui.history.estimate import Estimate
 from eagletui.logs.advice import Before
 from eagletui.logs.state import Diagnosis, LogState
 from eagletui.logs.store import LineStore
 from eagletui.monitor.series import Series
 from eagletui.servers.model import Inventory, Reason, Server, State
+
+if TYPE_CHECKING:
+    from eagletui.history.estimate import Estimate
 
 LinkState = Literal["up", "down", "connecting"]
 LinkNeeds = Literal["login", "look"]

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from eagletui.history.estimate import Estimate
+from typing import TYPE_CHECKING
+
 from eagletui.logs.state import SHOWN_NAMES, LogState, Phase, Progress
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui import format as fmt
 from eagletui.ui.panes.estimate_words import beyond, late_words, promise, starts_words, usual_of
 from eagletui.ui.widgets.bars import bar
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, cut, fit, spread, width_of
+
+if TYPE_CHECKING:
+    from eagletui.history.estimate import Estimate
 
 MARK_CELLS = 2
 NAME_CELLS = 14

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from eagletui.history.estimate import Estimate
+from typing import TYPE_CHECKING
+
 from eagletui.logs.state import SHOWN_NAMES, Phase
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui import format as fmt
+
+if TYPE_CHECKING:
+    from eagletui.history.estimate import Estimate
 
 LATE_S = 2.0
 LATE = 0.1

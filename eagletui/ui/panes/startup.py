@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from textual import events
 from textual.message import Message
 
-from eagletui.history.estimate import Estimate
 from eagletui.logs.state import SHOWN_NAMES, Phase, Quote
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Server, State
@@ -21,6 +20,9 @@ from eagletui.ui.panes.link_words import next_words
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_undecided
 from eagletui.ui.widgets.frame import DOUBLE, View
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, width_of, wrap
+
+if TYPE_CHECKING:
+    from eagletui.history.estimate import Estimate
 
 _LAUNCHING = (State.STARTING, State.STALLED, State.UNKNOWN)
 Kind = Literal["link", "connecting", "none", "crash", "launch", "server"]
