@@ -7,11 +7,9 @@ is its precedence. Sources: FORMATS.md sections 6 to 8, and the programs' own te
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from importlib import resources
 from typing import Any, Literal, NamedTuple, get_args
 
 Role = Literal["cause", "wrapper", "echo", "warning", "suspect"]
@@ -203,6 +201,9 @@ def rules_of(table: dict[str, Any], name: str) -> list[Rule]:
 @lru_cache(maxsize=1)
 def built_in() -> RuleBook:
     """What ships: the engines' tables, then what no engine owns."""
+    import tomllib  # 15 ms that a look at a node without a server does not need
+    from importlib import resources
+
     folder = resources.files("eagletui.engines").joinpath("rules")
     texts = [folder.joinpath(name).read_text("utf-8") for name in BUILT_IN]
     return RuleBook([rule for text in texts for rule in rules_of(tomllib.loads(text), SHIPPED)])
