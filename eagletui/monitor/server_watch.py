@@ -94,6 +94,8 @@ class ServerWatch:
         self._helpers_gone: dict[int, Member] = {}
         self._gpus = gpus
         self._told: tuple[State, str] | None = None
+        self._compiling: tuple[int, float | None] | None = None
+        """How many lines told of kernels being compiled, and when the last one came while we looked."""
         self._probe = asyncio.Event()
         self._prober: Prober | None = None
         self._was_ready = False
@@ -153,6 +155,7 @@ class ServerWatch:
         if self._was_ready:  # while it loads, helpers come and go
             self._helpers_gone |= family.helpers_gone
         family.helpers_gone.clear()
+        self._see_compiling(now)
         self._movement.polled(answer.rows, family.members, now)
         self._movement.gpus(self._gpus().report, family.pids, now)
         quiet_s = self._quiet_s(now) if self.log.state.state == "starting" else None
@@ -162,6 +165,13 @@ class ServerWatch:
         if changed or told != self._told:
             self._told = told
             self._on_change()
+
+    def _see_compiling(self, now: float) -> None:
+        told = sum(one.count for one in self.log.state.warnings if one.code == "jit-compiling")
+        if self._compiling is not None and told > self._compiling[0]:
+            self._compiling = (told, now)
+        elif self._compiling is None or told < self._compiling[0]:
+            self._compiling = (told, None)  # what was there when we came is not of now
 
     def link_lost(self, at: float) -> None:
         """Nothing is seen since then."""
@@ -267,6 +277,7 @@ class ServerWatch:
             helpers_gone=tuple(self._helpers_gone.values()),
             gpu_trouble=trouble(report, pids, self.server.tp),
             gpu_busy_pct=busy_pct(report, pids),
+            compiling_s=None if self._compiling is None or self._compiling[1] is None else now - self._compiling[1],
             log_empty=self.log.empty,
         )
 

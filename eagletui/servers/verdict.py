@@ -26,6 +26,8 @@ FRESH_DEEP_S = 90.0
 """The same for /health_generate, which is asked seldom; while it fails it is asked again sooner than that."""
 SLOW_MS = 2000.0
 """An idle server answers /health within a few steps of its scheduler."""
+COMPILING_S = 300.0
+"""A line about kernels that are compiled explains so long a silence of a serving server: its scheduler waits for the compiler."""
 NEVER_S = 6.0
 """A launch of ours that no process came of within it never started."""
 LONG_WAIT_S = 10.0
@@ -64,6 +66,7 @@ class Evidence:
     that is under way has been quiet. `suspended`: members that a signal stopped (state T); `waiting`: how long each member has
     been waiting in the kernel (state D). `helpers_gone`: titled members that were seen alive, without which answers still come.
     `gpu_trouble`: what is wrong with a GPU of its own, a sentence; `gpu_busy_pct`: the mean utilisation of its GPUs.
+    `compiling_s`: since its log last told of kernels that are compiled while it serves.
     `log_empty`: its log is there and holds nothing. `launch_s`: since a launch that no process came of yet.
     """
 
@@ -89,6 +92,7 @@ class Evidence:
     helpers_gone: tuple[Member, ...] = ()
     gpu_trouble: str | None = None
     gpu_busy_pct: int | None = None
+    compiling_s: float | None = None
     log_empty: bool | None = None
     launch_s: float | None = None
 
@@ -96,6 +100,11 @@ class Evidence:
     def flowing(self) -> bool:
         """Tokens come out now."""
         return self.tokens_age_s is not None and self.tokens_age_s <= FLOWING_S
+
+    @property
+    def compiling(self) -> bool:
+        """Kernels are compiled, which holds up everything."""
+        return self.compiling_s is not None and self.compiling_s <= COMPILING_S
 
     def answers(self, status: int) -> bool:
         """/health lately gave this status."""
@@ -236,6 +245,8 @@ def _suspended(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
 
 def _no_tokens(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
     """Requests that get nothing."""
+    if evidence.compiling:
+        return
     requests = _requests(evidence)
     waited = evidence.no_tokens_s if evidence.no_tokens_s is not None else evidence.tokens_age_s
     if requests and waited is not None and waited >= NO_TOKEN_S:
@@ -320,6 +331,9 @@ def _health_fails(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
         yield _say(State.READY, "busy", "busy: /health is slow to answer while tokens flow")
     elif evidence.flowing:
         yield _say(State.DEGRADED, "health-failing", f"tokens flow, but /health fails ({failed})")
+    elif evidence.compiling:
+        text = f"kernels are compiled while it serves, so /health fails ({failed}) and no token comes"
+        yield _say(State.DEGRADED, "busy", text)
     elif health.status == 503:
         yield _say(State.STALLED, "no-tokens", "/health says 503: its own test request made no token")
     elif failed == "timeout":

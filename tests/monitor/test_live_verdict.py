@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.server
 import os
+import re
 import signal
 import stat
 import subprocess
@@ -16,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
+from eagletui.logs.stall import Limits
 from eagletui.monitor import deep_health, server_watch
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.nodes.local import LocalNode
-from eagletui.servers import verdict
+from eagletui.servers import stalls, verdict
 from eagletui.servers.model import State
 from tests.engine import running_engine
 from tests.requires import require
@@ -170,3 +172,41 @@ async def test_what_another_process_answers_makes_nobody_ready(tmp_path: Path) -
     finally:
         other.shutdown()
         other.server_close()
+
+
+async def test_a_launch_that_stands_still_is_a_stall_until_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("procfs")
+    monkeypatch.setattr(stalls, "limit_s", lambda *_: Limits(0.5, 2.0))
+    monkeypatch.setattr(stalls, "BUSY_TIMES", 1.0)  # its start used CPU time a moment ago
+    with running_engine(tmp_path, pace_s=6.0) as engine:
+        async with running(NodeMonitor(LocalNode(), port=engine.port)) as monitor:
+            stalled = await until(monitor, lambda s: s.verdict.state is State.STALLED and s.family_total == 4, 20)
+            assert stalled.verdict.reason.code == "no-progress"
+            assert re.fullmatch(r"no shard for 0:0[2-9], 2 of 2 schedulers alive", stalled.verdict.reason.text)
+            assert stalled.diagnosis is not None
+            assert (stalled.diagnosis.code, stalled.diagnosis.phase) == ("stalled", "weights")
+            on = await until(monitor, lambda s: s.verdict.state is State.STARTING, 20)
+            assert on.diagnosis is None
+
+
+async def test_kernels_that_are_compiled_explain_requests_without_tokens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    require("procfs")
+    monkeypatch.setattr(verdict, "NO_TOKEN_S", 2.0)
+    monkeypatch.setattr(verdict, "COMPILING_S", 5.0)
+    monkeypatch.setattr(server_watch, "METRICS_EVERY_S", 0.5)
+    with running_engine(tmp_path) as engine:
+        async with running(NodeMonitor(LocalNode(), port=engine.port)) as monitor:
+            await until(monitor, lambda s: s.verdict.reason.code == "serving" and s.family_total == 4)
+            os.kill(engine.pid, signal.SIGUSR2)
+            with engine.log.open("a") as log:
+                log.write(
+                    "[2026-11-30 10:02:00 TP0] Entering DeepGEMM JIT Pre-Compile session. It may take a long time\n"
+                )
+            began = time.monotonic()
+            stalled = await until(monitor, lambda s: s.verdict.state is State.STALLED, 20)
+            assert stalled.verdict.reason.code == "no-tokens"
+            assert time.monotonic() - began > 4.5

@@ -93,6 +93,10 @@ def gone(member: Member) -> Member:
         ({"server": UP, "health": OK, "deep": replace(DEEP_SICK, age_s=91.0)}, State.READY, "idle"),
         ({"server": UP, "health": OK, "deep": HealthSeen(200, None, 3.0)}, State.READY, "idle"),
         ({"server": UP, "health": OK, "deep": HealthSeen(404, None, 3.0)}, State.READY, "idle"),
+        ({"server": UP, "running": 1, "no_tokens_s": 90.0, "health": OK, "compiling_s": 200.0}, State.READY, "idle"),
+        ({"server": UP, "running": 1, "no_tokens_s": 90.0, "compiling_s": 301.0}, State.STALLED, "no-tokens"),
+        ({"server": UP, "log": READY, "health": SICK, "compiling_s": 20.0}, State.DEGRADED, "busy"),
+        ({"server": UP, "log": READY, "health": BUSY, "deep": DEEP_SICK, "compiling_s": 20.0}, State.DEGRADED, "busy"),
         # who does not move
         ({"server": UP, "suspended": (RANK,), "health": OK, "log": READY}, State.STALLED, "suspended"),
         ({"server": UP, "suspended": (RANK,), "log": WEIGHTS}, State.STALLED, "suspended"),
@@ -249,6 +253,7 @@ def test_the_worst_is_judged() -> None:
         waiting=st.sampled_from([(), ((RANK, 50.0),)]),
         helpers_gone=st.sampled_from([(), (WORKER,)]),
         gpu_trouble=st.sampled_from([None, "GPU 3 is lost"]),
+        compiling_s=st.sampled_from([None, 5.0, 999.0]),
         log_empty=st.sampled_from([None, True, False]),
         launch_s=st.sampled_from([None, 1.0, 9.0]),
     )
