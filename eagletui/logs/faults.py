@@ -22,7 +22,7 @@ HEAD = "Traceback (most recent call last):"
 _EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Za-z_]\w*(?:: |:?\s*\Z)")
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _ENDS_ITS_PROCESS = re.compile(
-    r'  File "(?:<frozen runpy>|[^"]*)", line [0-9]+, in (?:<module>|_run_module_as_main|_bootstrap)\s*\Z'
+    r'  File "(?:<frozen runpy>|[^"]*)", line [0-9]+, in (?:<module>|_run_module_as_main|_bootstrap|run_\w+_process)\s*\Z'
 )
 _FRAME = re.compile(r'\s*File "(?P<path>[^"]{1,400})", line (?P<line>[0-9]+),? in (?P<name>\S+)')
 _LIBRARY = re.compile(r"(?:site|dist)-packages/|/lib/python[0-9.]+/|<frozen|<string>")
