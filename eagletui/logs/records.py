@@ -130,7 +130,7 @@ _WRITER = r"(?P<source>[\w.-]+ [\w.@-]+\[[0-9]+\]): "
 
 _OWN_TIME = re.compile(
     rf"\[(?:(?P<day>{_DAY}|[0-9]{{2}}-[0-9]{{2}}) )?(?P<clock>{_CLOCK}(?:[.,][0-9]{{1,6}})?)"
-    r"(?P<ranks>(?: [A-Z_]+[0-9]+)*)\] ?"
+    r"(?P<ranks>(?: [A-Z][\w.]{0,60}){0,12})\] ?"  # ranks, and words that forks put among them
 )
 _LEVEL_WORDS = ("INFO:", "WARNING:", "ERROR:", "DEBUG:", "CRITICAL:", "TRACE:")
 _UVICORN = re.compile(r"(DEBUG|INFO|WARNING|ERROR|CRITICAL|TRACE): +(?=\S)")
@@ -146,7 +146,9 @@ _DATED = re.compile(
 _GPU_ID = re.compile(r"\[gpu_id=([0-9]+)\] ")
 _TORCH_RANK = re.compile(r"\[rank([0-9]+)\]: ?(?=(\[[EWIF][0-9 ]))?")
 
-_ACTOR = re.compile(r"\((?P<name>[\w:.\-]+) (?P<rest>pid=[0-9]+(?:, ip=[\w.:]+)?)\)(?: |\Z)")
+_ACTOR = re.compile(r"\((?P<name>[\w:.\-]+) (?:rank=(?P<rank>[0-9]+) )?(?P<rest>pid=[0-9]+(?:, ip=[\w.:]+)?)\)(?: |\Z)")
+_RAYS_OWN = re.compile(r"\((?:raylet|autoscaler|gcs_server|pid=[0-9]+)(?:[ ,][^()]{0,60})?\) ")
+"""What Ray itself says, or an actor before it has a name: of nobody in particular."""
 _OUTER: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\[pod/(?P<source>[\w./-]+)\] "), "kubectl logs --prefix"),
     (re.compile(r"(?P<source>[A-Za-z][\w.-]*?[-_][0-9]+) +\| ?"), "docker compose"),
@@ -162,11 +164,13 @@ _OUTER: tuple[tuple[re.Pattern[str], str], ...] = (
         "torchserve",
     ),
 )
+_TYPED = "^C"
+"""A terminal shows Ctrl+C where it was pressed."""
 MAX_OUTER = 8
 """Nested outer prefixes looked for in one line (Ray Serve with vLLM has four)."""
 
 _VLLM_PROCESSES = re.compile(
-    r"(?:APIServer|ApiServer|EngineCore|Engine|Worker|VllmWorker|DPCoordinator|RayWorkerProc)[\w-]*\Z"
+    r"(?:APIServer|ApiServer|EngineCore|Engine|Worker|VllmWorker|DPCoordinator|RayWorker(?:Proc|Wrapper|Vllm))[\w-]*\Z"
 )
 
 
@@ -175,12 +179,20 @@ def _outer(text: str) -> tuple[str, str, str]:
     sources: list[str] = []
     process = ""
     for _ in range(MAX_OUTER):
+        if text.startswith(_TYPED):
+            text = text[len(_TYPED) :]
         if text.startswith("("):
             found = _ACTOR.match(text)
             if found is None:
-                break
-            if _VLLM_PROCESSES.match(found["name"]):
+                found = _RAYS_OWN.match(text)
+                if found is None:
+                    break
+            elif _VLLM_PROCESSES.match(found["name"]):
                 process = found["name"]
+                if found["rank"]:
+                    process += f" rank{found['rank']}"
+                elif process.startswith("Ray"):  # its name does not tell one worker from another
+                    process += f" {found['rest']}"
             else:
                 sources.append(f"{found['name']} {found['rest']}")
             text = text[found.end() :]
