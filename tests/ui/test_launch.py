@@ -174,6 +174,10 @@ async def test_a_click_on_a_quotation_leads_to_it_and_a_line_that_is_gone_says_s
             await s.pilot.press("enter")
             assert said in [note.message for note in s.app._notifications][-1]
         assert "line 853" in s.pane("log")  # nothing moved
+    async with screen(launch_scenes.card_host_oom()) as s:
+        assert "▸ 853 Received sigquit" in s.pane(
+            "startup"
+        )  # the kernel's words, before it, stand in no log of the server
 
 
 async def test_lines_have_no_number_where_the_begin_of_the_log_was_not_read() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from eagletui.logs.decoder import RawLine
@@ -44,8 +44,8 @@ def diagnosis_of(snapshot: Snapshot) -> Diagnosis | None:
     return snapshot.diagnosis if has_card(snapshot) else None
 
 
-def card(snapshot: Snapshot, now: float, width: int, height: int, cursor: int) -> Card:
-    """At most `height` rows of `width` cells. `cursor`: which quotation is marked."""
+def card(snapshot: Snapshot, now: float, width: int, height: int, cursor: int | None) -> Card:
+    """At most `height` rows of `width` cells. `cursor`: which quotation was chosen; before one was the first ones are shown."""
     diagnosis = diagnosis_of(snapshot)
     if diagnosis is None:
         return Card(_gathering(snapshot, now, width)[:height])
@@ -53,7 +53,8 @@ def card(snapshot: Snapshot, now: float, width: int, height: int, cursor: int) -
     summary = summary_lines(diagnosis, LEVEL_OF_STATE[snapshot.verdict.state], width, SUMMARY_ROWS)
     advice = wrap(mask_text(diagnosis.advice), width, ADVICE_ROWS) if diagnosis.advice else []
     shown, rows, blanks = _shares(height - len(summary) - 1, len(quotes), len(advice))
-    first = max(0, min(cursor - shown + 1, len(quotes) - shown))
+    at_mark = marked_at(quotes, cursor)
+    first = max(0, min(at_mark - shown + 1, len(quotes) - shown)) if cursor is not None else 0
     lines = summary
     lines.append(((where_words(snapshot, diagnosis, now, width), "dim"),))
     places: list[tuple[int, int]] = []
@@ -62,7 +63,7 @@ def card(snapshot: Snapshot, now: float, width: int, height: int, cursor: int) -
         cells = number_cells(snapshot, (quote.line for quote in diagnosis.evidence))
         for at in range(first, first + shown):
             places.append((len(lines), at))
-            lines.append(quote_line(quotes[at], cells, width, marked=at == cursor))
+            lines.append(quote_line(quotes[at], cells, width, marked=at == at_mark))
     if rows:
         lines += [EMPTY] * (blanks > (1 if shown else 0))
         lines += [((row, "text"),) for row in wrap(mask_text(diagnosis.advice), width, rows)]
@@ -102,6 +103,13 @@ def where_words(snapshot: Snapshot, diagnosis: Diagnosis, now: float, width: int
     forms = ([diagnosis.code, *place, at + ago], [*place, at + ago], [*place, at], place or [diagnosis.code])
     texts = [clean(" · ".join(word for word in form if word)) for form in forms]
     return next((text for text in texts if width_of([(text, "")]) <= width), cut(texts[-1], width))
+
+
+def marked_at(quotes: Sequence[Quote], cursor: int | None) -> int:
+    """Which quotation is marked: the chosen one, before one was chosen the first that stands in this log (a kernel's words do not)."""
+    if cursor is None:
+        return next((at for at, quote in enumerate(quotes) if quote.line), 0)
+    return max(0, min(cursor, len(quotes) - 1))
 
 
 def number_cells(snapshot: Snapshot, numbers: Iterable[int]) -> int:

@@ -13,7 +13,7 @@ from eagletui.logs.state import SHOWN_NAMES, Phase, Quote
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Server, State
 from eagletui.ui import format as fmt
-from eagletui.ui.panes.card import EVIDENCE_ROWS, card, diagnosis_of, has_card
+from eagletui.ui.panes.card import EVIDENCE_ROWS, card, diagnosis_of, has_card, marked_at
 from eagletui.ui.panes.checklist import checklist, total_line
 from eagletui.ui.panes.estimate_words import starts_words
 from eagletui.ui.panes.link_words import next_words
@@ -40,14 +40,14 @@ class Evidence(Message):
 
 
 class StartupPane(Pane):
-    """Pane 1. On a card `cursor` is the marked quotation."""
+    """Pane 1. `cursor` is the quotation that was chosen on a card, None before one was (see card.marked_at)."""
 
     number = "1"
     name_ = "Startup"
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
-        self.cursor = 0
+        self.cursor: int | None = None
         self._earlier: tuple[str, Estimate] | None = None
         """Of the server with this id: what is not to vanish when it is nearly ready."""
         self._quotes: tuple[tuple[int, int], ...] = ()
@@ -82,7 +82,7 @@ class StartupPane(Pane):
         if not quotes:
             super().scroll_lines(lines)
             return
-        self.cursor = max(0, min(len(quotes) - 1, self.cursor + (1 if lines > 0 else -1)))
+        self.cursor = marked_at(quotes, marked_at(quotes, self.cursor) + (1 if lines > 0 else -1))
         self.redraw()
 
     def on_click(self, event: events.Click) -> None:
@@ -189,7 +189,7 @@ class StartupPane(Pane):
         return lines
 
     def _card(self, snapshot: Snapshot, width: int, height: int, title: Line) -> View:
-        shown = card(snapshot, self.now, width, height, min(self.cursor, max(0, len(self.quotes) - 1)))
+        shown = card(snapshot, self.now, width, height, self.cursor)
         self._quotes = shown.quotes
         hints: list[Span] = [("enter", "key"), (" to the line · ", "dim")] if self.quotes else []
         return View(shown.lines, title, foot=(*hints, ("x", "key"), (" explains it", "dim")), border="error")

@@ -11,6 +11,7 @@ from textual.message import Message
 
 from eagletui.logs.state import Quote
 from eagletui.monitor.snapshot import Snapshot
+from eagletui.ui.panes.card import marked_at
 from eagletui.ui.screens.explanation import Row, explanation
 from eagletui.ui.screens.once import Dialog
 from eagletui.ui.widgets.frame import Frame, View
@@ -91,7 +92,7 @@ class ExplanationView(Frame):
         self._snapshot: Snapshot | None = None
         self._now = 0.0
         self._shown: list[Row] = []
-        self._cursor = 0
+        self._cursor: int | None = None
 
     def show(self, snapshot: Snapshot, now: float) -> None:
         """Draw this snapshot."""
@@ -114,8 +115,8 @@ class ExplanationView(Frame):
     @property
     def quote(self) -> Quote | None:
         """The marked one."""
-        blocks = self._blocks
-        return blocks[min(self._cursor, len(blocks) - 1)][0] if blocks else None
+        quotes = [quote for quote, _, _ in self._blocks]
+        return quotes[marked_at(quotes, self._cursor)] if quotes else None
 
     def view(self, width: int, height: int) -> View:
         """The rows; the marked quotation on another ground."""
@@ -141,7 +142,7 @@ class ExplanationView(Frame):
         """Mark the next quotation if it is in sight, else scroll a row."""
         blocks = self._blocks
         page = max(1, self.size.height - 2)
-        to = min(self._cursor, len(blocks) - 1) + step if blocks else -1
+        to = marked_at([quote for quote, _, _ in blocks], self._cursor) + step if blocks else -1
         if 0 <= to < len(blocks):
             first, end = blocks[to][1:]
             in_sight = self.offset_y - 1 <= first and min(end, first + page) <= self.offset_y + page + 1

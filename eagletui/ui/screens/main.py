@@ -17,7 +17,7 @@ from textual.widgets import Static
 from eagletui.logs.state import Quote
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui.actions import BY_ID
-from eagletui.ui.panes.card import has_card
+from eagletui.ui.panes.card import has_card, marked_at
 from eagletui.ui.panes.footer import Footer
 from eagletui.ui.panes.gpus import GpuPane
 from eagletui.ui.panes.health import HealthPane
@@ -124,7 +124,7 @@ class MainScreen(Screen[None]):
     def quote(self) -> Quote | None:
         """The quotation that is marked on the card of a failure; None where there is no card."""
         quotes = quotes_of(self.snapshot) if self.snapshot is not None else ()
-        return quotes[min(self.query_one(StartupPane).cursor, len(quotes) - 1)] if quotes else None
+        return quotes[marked_at(quotes, self.query_one(StartupPane).cursor)] if quotes else None
 
     def title_of(self, name: str) -> str:
         """What a pane is called now."""
