@@ -35,6 +35,10 @@ MILESTONES: tuple[tuple[str, Mark], ...] = (
     (r"Starting vLLM (?:API )?server|Available routes are", Mark("begin", "warmup")),
     (r"Started server process|Waiting for application startup|Uvicorn running on", Mark("begin", "warmup", sure=False)),
     (r"Application startup complete", Mark("ready", sure=False)),
+    (
+        r"\[shutdown\] (?:API server: shutdown triggered|EngineCore: trigger received signal)|Shutdown initiated \(timeout=",
+        Mark("stopping"),
+    ),
     *COMMON,
 )  # fmt: skip
 

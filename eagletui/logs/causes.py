@@ -17,6 +17,8 @@ SUSPECT_S = 60.0
 """Something that the server survived is no longer the reason of a death this long after it."""
 SUSPECT_LINES = 500
 """The same where lines have no time."""
+UNTIMED_LINES = 16
+"""The same for a line without a time that stands among lines with one."""
 BESIDE_S = 60.0
 """A wrapper's own cause stands so near to it, by the log's time, whichever rank tells it."""
 SURVIVED_PHASES = 2
@@ -179,7 +181,9 @@ def _is_past(clue: Clue, death: Clue, *, serving: bool) -> bool:
         seconds = clue.when.until(death.when)
         if seconds is None:
             return death.quote.line - clue.quote.line > SUSPECT_LINES
-        return seconds > SUSPECT_S
+        # Without a time of its own it was printed some time after the line before it, which on an idle server is long ago.
+        near = not clue.clock and death.quote.line - clue.quote.line <= UNTIMED_LINES
+        return seconds > SUSPECT_S and not near
     return death.phases - clue.phases >= SURVIVED_PHASES
 
 

@@ -9,7 +9,7 @@ from eagletui.engines.rulebook import RuleBook, rule_book
 from eagletui.engines.spec import load_engine
 from eagletui.logs.causes import ECHO, GENERIC, OF_A_REQUEST, Clue
 from eagletui.logs.events import Event
-from eagletui.logs.faults import HEAD, Raised, Tracebacks
+from eagletui.logs.faults import HEAD, MAX_OPEN, Raised, Tracebacks
 from eagletui.logs.launch import Launch
 from eagletui.logs.records import Record
 from eagletui.logs.server_log import ServerLog
@@ -17,6 +17,10 @@ from eagletui.logs.stage import Moment
 from eagletui.logs.witness import Witness, quote, suspect
 
 _ENGINE_PATH = re.compile(r"/(sglang|vllm)/")
+
+
+_SOON = range(1, 17)
+"""Lines between the notice of a death and its traceback: other writers' lines stand between."""
 
 
 class FaultReader:
@@ -29,6 +33,8 @@ class FaultReader:
         self._launched = launched
         self._tracebacks = Tracebacks()
         self._asked: Witness | None = None
+        self._announced: dict[str, int] = {}
+        """In which line each writer said last that it dies: the traceback right after tells why ("EngineCore failed to start.")."""
         self.channel = 0
 
     @property
@@ -39,6 +45,7 @@ class FaultReader:
     def clear(self) -> None:
         """A new launch."""
         self._tracebacks.clear()
+        self._announced.clear()
 
     @property
     def _witness(self) -> Witness:
@@ -52,7 +59,8 @@ class FaultReader:
         text = record.text
         writer = record.source + record.process
         if text.endswith(HEAD):
-            self._tracebacks.begin(writer, record.rank, fatal="hit an exception" in text)
+            fatal = "hit an exception" in text or record.number - self._announced.get(writer, record.number) in _SOON
+            self._tracebacks.begin(writer, record.rank, fatal=fatal)
             self._ruled(server, record, when, events, None)
             return True
         raised: Raised | None = None
@@ -101,6 +109,9 @@ class FaultReader:
             return True
         if rule.code == "bad-flag" and launch is not None and launch.args:
             self._launched(server, when, True)  # arguments are refused first of all, so this is another process
+        writer = record.source + record.process
+        if clue.fatal and (len(self._announced) < MAX_OPEN or writer in self._announced):
+            self._announced[writer] = record.number
         self._note(server, clue, when, events)
         return clue.fatal or rule.role == "cause"
 

@@ -19,7 +19,7 @@ CHAIN_WITHIN = 3
 """Lines after an empty one in which a further exception of the chain is announced."""
 
 HEAD = "Traceback (most recent call last):"
-_EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Za-z_]\w*(?:: |:?\s*\Z)")
+_EXCEPTION = re.compile(r"(?:[A-Za-z_][\w.]*\.)?[A-Za-z_]\w*(?:\(\w+\))?(?:: |:?\s*\Z)")
 _CHAIN = ("During handling of the above exception", "The above exception was the direct cause")
 _ENDS_ITS_PROCESS = re.compile(
     r'  File "(?:<frozen runpy>|[^"]*)", line [0-9]+, in (?:<module>|_run_module_as_main|_bootstrap|run_\w+_process)\s*\Z'

@@ -52,6 +52,7 @@ class Launch:
         self.served = self.crashed = self.stopping = self.stopped = False
         self.ready_s: float | None = None
         self.waiting: str | None = None
+        self.asked_at = 0
         self._stages: dict[PhaseName, Stage] = {}
         self._positions: dict[str, PhaseName] = {}
         self._loading: dict[str, PhaseName] = {}
@@ -151,6 +152,8 @@ class Launch:
             return []  # killing what is left belongs to a wanted stop
         self._clues += 1
         phase = self.current or "launch"
+        if clue.fatal and clue.code in CANCEL_READY and self.served:
+            phase = "warmup"
         self.causes.add(replace(clue, phase=clue.phase or phase, phases=self.entered, order=self._clues))
         if clue.fatal:
             if self.current is None:
@@ -277,11 +280,13 @@ class Launch:
         self.args = args
         self._state = None
 
-    def wait_for(self, prompt: str | None) -> None:
-        """The unfinished last line asks something on stdin, or no longer does."""
+    def wait_for(self, prompt: str | None, line: int = 0) -> None:
+        """The last line, with this number, asks something on stdin, or no longer does."""
         if prompt != self.waiting:
-            self.waiting = prompt
-            self._state = None
+            self.waiting, self.asked_at = prompt, line
+            if prompt is not None and self.current is None:
+                self.current = "launch"
+            self._changed()
 
     def settle(self, when: Moment) -> None:
         """The newest moment of the log: a stage that began in a part read all at once began earlier than it arrived."""
@@ -386,7 +391,15 @@ class Launch:
     def facing(self) -> Facing:
         """What a diagnosis is made of."""
         return Facing(
-            self.engine, self.args, self.current, self.before, self.causes, self.waiting, self.hidden, self.served
+            self.engine,
+            self.args,
+            self.current,
+            self.before,
+            self.causes,
+            self.waiting,
+            self.hidden,
+            self.served,
+            self.asked_at,
         )
 
     @property

@@ -120,7 +120,7 @@ def _ranks(text: str) -> frozenset[str]:
     return frozenset(kind + number for kind, number in _RANK.findall(text))
 
 
-_RANK = re.compile(r"(?:(?<=[ _\[])|\A)((?:ATTN_|MOE_)?[A-Z]{2,3}|GPU)([0-9]+)(?![0-9A-Za-z])")
+_RANK = re.compile(r"(?:(?<=[ _\[])|\A)((?:ATTN_|MOE_)?[A-Z]{2,3}|GPU|rank|worker)([0-9]+)(?![0-9A-Za-z])")
 
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{2}:[0-9]{2}:[0-9]{2}"
@@ -179,8 +179,7 @@ def _outer(text: str) -> tuple[str, str, str]:
     sources: list[str] = []
     process = ""
     for _ in range(MAX_OUTER):
-        if text.startswith(_TYPED):
-            text = text[len(_TYPED) :]
+        text = text.removeprefix(_TYPED)
         if text.startswith("("):
             found = _ACTOR.match(text)
             if found is None:
@@ -188,11 +187,7 @@ def _outer(text: str) -> tuple[str, str, str]:
                 if found is None:
                     break
             elif _VLLM_PROCESSES.match(found["name"]):
-                process = found["name"]
-                if found["rank"]:
-                    process += f" rank{found['rank']}"
-                elif process.startswith("Ray"):  # its name does not tell one worker from another
-                    process += f" {found['rest']}"
+                process = _process(found, process)
             else:
                 sources.append(f"{found['name']} {found['rest']}")
             text = text[found.end() :]
@@ -207,6 +202,16 @@ def _outer(text: str) -> tuple[str, str, str]:
             sources.append(found["source"])
         text = text[found.end() :]
     return text, " ".join(sources), process
+
+
+def _process(found: re.Match[str], outer: str) -> str:
+    """The name of a process of vLLM's. Names that do not tell one worker from another get what does."""
+    name, pid = found["name"], found["rest"].partition(",")[0].removeprefix("pid=")
+    if found["rank"]:
+        return f"{name} rank{found['rank']}"
+    if name.startswith("Ray"):
+        return f"{name} worker{pid}"
+    return outer if name == "Worker" and outer.endswith(f" worker{pid}") else name
 
 
 def read_record(line: RawLine) -> Record:

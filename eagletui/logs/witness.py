@@ -20,7 +20,7 @@ MAX_SAID = 200
 
 _ECHO_EXCEPTION = re.compile(
     r"(?:EOFError\s*\Z|BrokenPipeError|ConnectionResetError|KeyboardInterrupt|SystemExit|"
-    r"(?:[\w.]+\.)?(?:Client(?:Connection\w*|OS|Payload)Error|ClientDisconnect\w*|EngineDeadError|AsyncEngineDeadError|BrokenProcessPool|CancelledError|ChildFailedError|RayActorError|ActorDiedError|"
+    r"(?:[\w.]+\.)?(?:Client(?:Connection\w*|OS|Payload)Error|ClientDisconnect\w*|EngineDeadError|AsyncEngineDeadError|BrokenProcessPool|CancelledError|ChildFailedError|RayActorError|ActorDiedError|RayTaskError|"
     r"ContextTerminated|ProcessExitedException|ProcessRaisedException|SignalException)\b)"
 )
 """Exceptions that only tell that somebody else is gone."""
