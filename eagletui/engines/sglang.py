@@ -35,6 +35,7 @@ MILESTONES: tuple[tuple[str, Mark], ...] = (
     (r"The server is fired up and ready to roll", Mark("ready")),
     (r"Engine startup timings \(s\): ", Mark("timings")),
     (r"SIGTERM received|Gracefully exiting", Mark("stopping")),
+    (r"slurmstepd: error: \*\*\* (?:JOB|STEP) \S+ (?:ON \S+ )?CANCELLED", Mark("stopped", sure=False)),
     (r"kill_process_tree called", Mark("gone")),
     *COMMON,
 )  # fmt: skip

@@ -84,6 +84,11 @@ class LineDecoder:
         """The unfinished last line so far, at most HEAD characters."""
         return (self._head() + self._held)[:HEAD]
 
+    @property
+    def number(self) -> int:
+        """The LF line number of the unfinished last line."""
+        return self._number
+
     def decode(self, chunk: bytes) -> list[RawLine]:
         """The lines that this chunk completes."""
         return self._split(self._clean(chunk, final=False))

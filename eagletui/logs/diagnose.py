@@ -25,6 +25,8 @@ class Facing(NamedTuple):
     waiting: str | None
     hidden: Clue | None
     served: bool
+    asked_at: int = 0
+    """The number of the prompt's line."""
 
 
 def diagnose(facing: Facing) -> Diagnosis | None:
@@ -33,7 +35,7 @@ def diagnose(facing: Facing) -> Diagnosis | None:
     if choice is not None:
         return _of_choice(facing, choice)
     if facing.waiting is not None:
-        return make(facing, "waiting-for-input", "", facing.phase, None, (Quote(0, facing.waiting),))
+        return make(facing, "waiting-for-input", "", facing.phase, None, (Quote(facing.asked_at, facing.waiting),))
     if facing.hidden is not None:
         clue = facing.hidden
         return make(facing, clue.code, clue.said, clue.phase, clue.rank or None, (clue.quote,), clue.clock)

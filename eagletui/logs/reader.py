@@ -39,7 +39,17 @@ KNOWN_BEFORE = 8
 """Earlier launches of a log that advice takes into account."""
 
 _ANYBODYS = ("stopping", "stopped")
-_PROMPT = re.compile(r"(?:\[y/N\]|\(y/n\)|[Pp]assphrase[^:\n]{0,200}:|[Pp]assword[^:\n]{0,100}:)\s*\Z")
+_PROMPT = re.compile(
+    r"(?:\[y/N\]|\[Y/n\]|\(y/n\)|\(yes/no(?:/\[fingerprint\])?\)\??|[Pp]assphrase[^:\n]{0,200}:|[Pp]assword[^:\n]{0,100}:|"
+    r"\(input will not be visible\):|Username for '[^'\n]{1,200}':)\s*\Z"
+)
+_WHOLE_PROMPT = re.compile(r"(?:\[y/N\]|\(y/n\))\s*\Z")
+MAX_PROMPT = 1_000
+"""Characters of a line that may be a prompt."""
+
+
+def _asks(text: str, prompt: re.Pattern[str]) -> bool:
+    return len(text) < MAX_PROMPT and prompt.search(text) is not None
 
 
 class Line(NamedTuple):
@@ -80,6 +90,8 @@ class Reader:
         )
         self._watch = watch
         self._newest: Moment | None = None
+        self._spoken: RawLine | None = None
+        """The last whole line that is not empty."""
         self._remembered: tuple[Before, ...] = ()
         self.lines = 0
         self.bytes = 0
@@ -93,8 +105,10 @@ class Reader:
         self._decoder = self._decoders.get(channel) or self._decoders.setdefault(channel, LineDecoder())
         self._faults.channel = channel
         events: list[Event] = []
-        for line in self._decoder.decode(chunk):
+        lines = self._decoder.decode(chunk)
+        for line in lines:
             self._read(line, now, events)
+        self._spoken = next((line for line in reversed(lines) if line.text and not line.text.isspace()), self._spoken)
         self._look_at_partial(now, events)
         self._settle(now)
         return events
@@ -187,24 +201,32 @@ class Reader:
 
     def _look_at_partial(self, now: float, events: list[Event]) -> None:
         text = self._decoder.partial
+        number = self._decoder.number
         server = self._latest
         if server is None and not text:
             return
+        if self._spoken is not None and not text.strip() and _asks(self._spoken.text, _WHOLE_PROMPT):
+            text, number = (
+                self._spoken.text,
+                self._spoken.number,
+            )  # what collects the lines ends each of them, this one too
         if not text or len(text) > PARTIAL_LIMIT:
             if server is not None and server.launch is not None:
                 server.launch.wait_for(None)
             return
-        record = read_record(RawLine(text, len(text), 0))
+        record = read_record(RawLine(text, len(text), number))
         bar = read_bar(record.text)
         if bar is not None:
             server = self._server_of(record)
             if server is not None:
                 self._bar(server, bar, record, Moment(record.stamp, now), events)
-        elif (_PROMPT.search(text) if len(text) < 1_000 else None) is not None:
+        elif _asks(text, _PROMPT):
             server = self._server_of(record)
             if server is not None:
                 when = Moment(record.stamp, now)
-                self._launched(server, self._engine_or_any(server), when, seen=False).wait_for(text.strip())
+                self._launched(server, self._engine_or_any(server), when, seen=False).wait_for(
+                    record.text.strip(), number
+                )
                 return
         if server is not None and server.launch is not None:
             server.launch.wait_for(None)
