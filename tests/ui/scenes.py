@@ -199,7 +199,7 @@ def ready() -> Snapshot:
         LogView(serving_store(), server.log.path, NOW - 0.2, following=True),
         LogState("ready", "serving", DONE, ready_s=192.0, engine="sglang"),
         Health(status=200, latency_ms=1100.0, at=NOW - 4.0, asked=90),
-        Throughput(82.2, 2.11, 1, 0, 0.02, NOW - 0.2, source="log"), busy_gpus(), throughput_series(),
+        Throughput(82.2, 2.11, 1, 0, 0.02, NOW - 0.2, source="log", accept_rate=0.42), busy_gpus(), throughput_series(),
         family_alive=12, family_total=12, uptime_s=8048.0, discovered=True,
     )  # fmt: skip
 

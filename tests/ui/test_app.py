@@ -92,7 +92,7 @@ async def test_ready_at_a_glance() -> None:
         assert "8 × H200" in s.pane("gpus")
         assert "ours 1053 · others 0 GiB" in s.pane("gpus")
         assert "82.2 tok/s" in s.pane("throughput")
-        assert "accept 2.11 · running 1 · queued 0" in s.pane("throughput")
+        assert "accept 2.11 (42 %) · running 1 · queued 0" in s.pane("throughput")
         assert re.search("[\u2801-\u28ff]{3}", s.pane("throughput"))
         assert "following · 492 lines · 4 warnings · 0 errors" in s.pane("log")
         assert "Decode batch" in s.pane("log")

@@ -151,7 +151,8 @@ def _server_id(snapshot: Snapshot) -> str | None:
 def _figures(last: Throughput) -> Line:
     parts: list[tuple[str, str]] = []
     if last.accept_len is not None:
-        parts.append(("accept", fmt.number(last.accept_len, 2)))
+        rate = "" if last.accept_rate is None else f" ({last.accept_rate * 100:.0f} %)"
+        parts.append(("accept", fmt.number(last.accept_len, 2) + rate))
     if last.running is not None:
         parts.append(("running", fmt.count(last.running)))
     if last.queued is not None:
