@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 from eagletui.engines.rulebook import RuleBook, rule_book
 from eagletui.engines.spec import load_engine
@@ -36,6 +37,7 @@ class FaultReader:
         self._announced: dict[str, int] = {}
         """In which line each writer said last that it dies: the traceback right after tells why ("EngineCore failed to start.")."""
         self.channel = 0
+        self._clock = ""
 
     @property
     def listening(self) -> bool:
@@ -58,6 +60,7 @@ class FaultReader:
         """What a line says of a failure; whether it is to be shown as an error."""
         text = record.text
         writer = record.source + record.process
+        self._clock = record.time or self._clock
         if text.endswith(HEAD):
             fatal = "hit an exception" in text or record.number - self._announced.get(writer, record.number) in _SOON
             self._tracebacks.begin(writer, record.rank, fatal=fatal)
@@ -133,8 +136,9 @@ class FaultReader:
         self._note(server, clue, when, events)
 
     def _note(self, server: ServerLog, clue: Clue, when: Moment, events: list[Event]) -> None:
-        """Give a clue to the launch that it is of."""
+        """Give a clue to the launch that it is of. A line without a time was printed after the last one that has one."""
         launch = server.launch
+        clue = clue if clue.clock else replace(clue, clock=self._clock)
         if launch is None:
             if not clue.fatal:
                 server.early.append(clue)

@@ -522,3 +522,15 @@ def test_silences_and_ranks_are_told() -> None:
     assert (weights.name, weights.seconds) == ("weights", 140.0)
     assert weights.ranks == (("TP0", 140.0), ("TP1", 60.0))
     assert weights.gaps == (Gap(0.0, 60.0), Gap(60.0, 80.0))
+
+
+def test_when_it_failed_is_told_by_the_last_time_before() -> None:
+    """A traceback's last line has no time of its own."""
+    state = state_of(
+        ARGS,
+        "[2026-01-01 00:00:07 TP0] Scheduler hit an exception: Traceback (most recent call last):",
+        '  File "/sgl/sglang/srt/managers/scheduler.py", line 1, in run',
+        "RuntimeError: CUDA error: out of memory",
+    )
+    assert state.diagnosis is not None
+    assert (state.diagnosis.code, state.diagnosis.clock) == ("cuda-oom", "00:00:07")
