@@ -33,6 +33,8 @@ MILESTONES: tuple[tuple[str, Mark], ...] = (
     (r"Started server process|Waiting for application startup", Mark("begin", "warmup", sure=False)),
     (r"Application startup complete|Uvicorn running on", Mark("begin", "warmup", sure=False)),
     (r"The server is fired up and ready to roll", Mark("ready")),
+    # A node that is not the first: its ranks are ready, and it answers nothing but probes.
+    (r"Starting dummy health check server|Dummy health check server (?:started|scheduled)", Mark("ready")),
     (r"Engine startup timings \(s\): ", Mark("timings")),
     (r"SIGTERM received|Gracefully exiting", Mark("stopping")),
     (r"slurmstepd: error: \*\*\* (?:JOB|STEP) \S+ (?:ON \S+ )?CANCELLED", Mark("stopped", sure=False)),
