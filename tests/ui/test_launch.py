@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from eagletui.logs.state import Phase, Quote
-from eagletui.monitor.snapshot import Snapshot
+from eagletui.logs.state import LogState, Phase, Quote
+from eagletui.logs.store import LineStore
+from eagletui.monitor.snapshot import LogView, Snapshot
 from eagletui.ui.panes.card import card
 from eagletui.ui.panes.checklist import checklist, expected, total_line
 from eagletui.ui.panes.startup import StartupPane
@@ -343,3 +344,24 @@ async def test_the_deep_probe_has_its_age_and_health_its_last_minute() -> None:
     async with screen(launch_scenes.deep(), (80, 24)) as s:
         await s.pilot.press("2")
         assert re.search(r"/health_generate +200 +1\.1 s, 2:10 ago", s.pane("health"))
+
+
+def test_a_server_that_has_not_spoken_yet_is_at_its_imports() -> None:
+    """Half a minute may pass before the first line; a log that cannot be read, or that says other things, claims nothing."""
+    base = SCENES["starting"]()
+    silent = replace(
+        base, startup=LogState(), uptime_s=12.0, estimate=None, log=LogView(LineStore(), "/x", following=True)
+    )
+    pane = StartupPane(id="startup")
+    pane.now = NOW
+
+    def shown(snapshot: Snapshot) -> str:
+        return "\n".join(plain(line) for line in pane.view_of(snapshot, 60, 12).lines)
+
+    assert re.search(r"^▸ imports +0:12", shown(silent), re.MULTILINE)
+    for log in (
+        replace(silent.log, following=False),
+        replace(silent.log, error="it cannot be read"),
+        replace(silent.log, store=base.log.store),
+    ):
+        assert "has not told a phase" in shown(replace(silent, log=log))

@@ -194,10 +194,18 @@ class StartupPane(Pane):
         hints: list[Span] = [("enter", "key"), (" to the line · ", "dim")] if self.quotes else []
         return View(shown.lines, title, foot=(*hints, ("x", "key"), (" explains it", "dim")), border="error")
 
+    def _silent(self, snapshot: Snapshot) -> Snapshot:
+        """A server whose log is followed and has not a line yet is at its imports: it reads its arguments before it speaks."""
+        log, elapsed = snapshot.log, self._elapsed(snapshot)
+        if snapshot.startup.phases or len(log.store) or not log.following or log.error or elapsed is None:
+            return snapshot
+        imports = Phase("launch", "running", began_at=self.now - elapsed)
+        return replace(snapshot, startup=replace(snapshot.startup, phase="launch", phases=(imports,)))
+
     def _checklist(self, snapshot: Snapshot, width: int, height: int, border: str) -> View:
         stalled = snapshot.verdict.state in (State.STALLED, State.UNKNOWN)
         words = _text(snapshot.verdict.reason.text, LEVEL_OF_STATE[snapshot.verdict.state], width, 3) if stalled else []
-        lines = checklist(snapshot, self.now, width, height - (len(words) + 1 if words else 0))
+        lines = checklist(self._silent(snapshot), self.now, width, height - (len(words) + 1 if words else 0))
         if not lines:
             lines = _text("Alive; its log has not told a phase yet.", "dim", width, 2)
         if words:
