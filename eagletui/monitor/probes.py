@@ -88,7 +88,7 @@ def failure(error: BaseException) -> tuple[str, str]:
 
 
 _SENTENCES = {
-    "refused": "nothing listens there yet",
+    "refused": "nothing listens there",
     "timeout": "it did not answer in time",
     "closed": "it closed the connection without an answer",
 }
