@@ -67,6 +67,8 @@ class Clue:
     advice: str = ""
     more: tuple[Quote, ...] = ()
     names: tuple[str, ...] = ()
+    untimed: bool = False
+    """Its line has no time: `when` and `clock` are of a line before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +184,7 @@ def _is_past(clue: Clue, death: Clue, *, serving: bool) -> bool:
         if seconds is None:
             return death.quote.line - clue.quote.line > SUSPECT_LINES
         # Without a time of its own it was printed some time after the line before it, which on an idle server is long ago.
-        near = not clue.clock and death.quote.line - clue.quote.line <= UNTIMED_LINES
+        near = clue.untimed and death.quote.line - clue.quote.line <= UNTIMED_LINES
         return seconds > SUSPECT_S and not near
     return death.phases - clue.phases >= SURVIVED_PHASES
 

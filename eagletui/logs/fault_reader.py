@@ -138,7 +138,7 @@ class FaultReader:
     def _note(self, server: ServerLog, clue: Clue, when: Moment, events: list[Event]) -> None:
         """Give a clue to the launch that it is of. A line without a time was printed after the last one that has one."""
         launch = server.launch
-        clue = clue if clue.clock else replace(clue, clock=self._clock)
+        clue = clue if clue.clock else replace(clue, clock=self._clock, untimed=True)
         if launch is None:
             if not clue.fatal:
                 server.early.append(clue)

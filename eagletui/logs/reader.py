@@ -85,6 +85,8 @@ class Reader:
         self._decoders = {0: self._decoder}
         self._servers: dict[str, ServerLog] = {}
         self._latest: ServerLog | None = None
+        self._spoke: ServerLog | None = None
+        """Who spoke last of those that are known to be a server: a neighbour's line takes nothing from it."""
         self._faults = FaultReader(
             rules, lambda server, when, seen: self._launched(server, self._engine_or_any(server), when, seen=seen)
         )
@@ -249,13 +251,15 @@ class Reader:
         """The server that a record is of. A line without an outer prefix in a file that has them belongs to who spoke
         last."""
         if not record.source and self._latest is not None:
-            return self._latest
+            return self._latest if self._latest.launch is not None or self._spoke is None else self._spoke
         server = self._servers.get(record.source)
         if server is None:
             if len(self._servers) >= MAX_SOURCES:
                 return None
             server = self._servers[record.source] = ServerLog(record.source, self._hint)
         self._latest = server
+        if server.launch is not None:
+            self._spoke = server
         return server
 
     def _meaning(self, server: ServerLog, record: Record, when: Moment, events: list[Event]) -> Line:

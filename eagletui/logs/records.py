@@ -6,6 +6,7 @@ Nothing here raises: a line that fits no prefix is a record with its text as it 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from datetime import date
@@ -128,6 +129,9 @@ _ISO = _DAY + "T[0-9:.]+"
 _ZONE = "(?:Z|[+-][0-9]{2}:?[0-9]{2})"
 _WRITER = r"(?P<source>[\w.-]+ [\w.@-]+\[[0-9]+\]): "
 
+_SYSTEM = r"[\w.-]+ (?:kernel|systemd(?:\[[0-9]+\])?|systemd-oomd\[[0-9]+\]|earlyoom\[[0-9]+\]|dockerd\[[0-9]+\]|containerd\[[0-9]+\]): "
+"""They speak of the server that spoke last, and are none."""
+
 _OWN_TIME = re.compile(
     rf"\[(?:(?P<day>{_DAY}|[0-9]{{2}}-[0-9]{{2}}) )?(?P<clock>{_CLOCK}(?:[.,][0-9]{{1,6}})?)"
     r"(?P<ranks>(?: [A-Z][\w.]{0,60}){0,12})\] ?"  # ranks, and words that forks put among them
@@ -143,6 +147,7 @@ _DATED = re.compile(
     r"(?: - (?P<name>[\w.]+) - (?P<level>[A-Z]+) - "
     r"| (?P<level2>DEBUG|INFO|WARNING|ERROR|CRITICAL) (?:[0-9]+ )?\[(?P<where>[^\]]{1,120})\] )"
 )
+_ENGINES = ("sglang", "vllm", "uvicorn", "root", "__main__")
 _GPU_ID = re.compile(r"\[gpu_id=([0-9]+)\] ")
 _TORCH_RANK = re.compile(r"\[rank([0-9]+)\]: ?(?=(\[[EWIF][0-9 ]))?")
 
@@ -152,18 +157,23 @@ _RAYS_OWN = re.compile(r"\((?:raylet|autoscaler|gcs_server|pid=[0-9]+)(?:[ ,][^(
 _OUTER: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\[pod/(?P<source>[\w./-]+)\] "), "kubectl logs --prefix"),
     (re.compile(r"(?P<source>[A-Za-z][\w.-]*?[-_][0-9]+) +\| ?"), "docker compose"),
+    (re.compile(r"(?P<source>[a-z][\w.-]*) {2,}\| ?"), "docker compose with container_name"),
+    (re.compile(r"(?P<source>[A-Za-z][\w.-]*) (?=exited with code [0-9]+\s*\Z)"), "docker compose's own word"),
+    (re.compile(r"[0-9]+\|(?P<source>[\w.-]+) +\| ?"), "pm2"),
     (re.compile(r"\[(?P<source>[A-Za-z][\w.-]*)\] +\| ?"), "podman compose"),
-    (re.compile(rf" *\| \[{_ISO}Z\] "), "buildkite"),
+    (re.compile(rf" *(?:\| )?\[{_ISO}Z\] "), "buildkite"),
     (re.compile(rf"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL) {_ISO}Z "), "cloud export"),
     (re.compile(rf"{_ISO}{_ZONE} (?:stdout|stderr) [FP] "), "Kubernetes node file"),
+    (re.compile(rf"(?:{_ISO}{_ZONE}|[A-Z][a-z]{{2}} [ 0-9][0-9] {_CLOCK}) {_SYSTEM}"), "journald, of the machine"),
     (re.compile(rf"{_ISO}{_ZONE} {_WRITER}"), "journald, iso"),
     (re.compile(rf"[A-Z][a-z]{{2}} [ 0-9][0-9] {_CLOCK} {_WRITER}"), "journald, syslog"),
-    (re.compile(rf"{_ISO}Z "), "kubectl logs --timestamps"),
+    (re.compile(rf"{_ISO}{_ZONE} "), "kubectl logs --timestamps"),
     (
         re.compile(rf"{_DAY}T[0-9:,]+ \[[A-Z]+ *\] (?P<source>W-[0-9]+-[\w.-]+?)-std(?:out|err) MODEL_LOG - "),
         "torchserve",
     ),
 )
+_DOCKER = '{"log":'
 _TYPED = "^C"
 """A terminal shows Ctrl+C where it was pressed."""
 MAX_OUTER = 8
@@ -180,6 +190,8 @@ def _outer(text: str) -> tuple[str, str, str]:
     process = ""
     for _ in range(MAX_OUTER):
         text = text.removeprefix(_TYPED)
+        if text.startswith(_DOCKER):
+            text = _docker(text)
         if text.startswith("("):
             found = _ACTOR.match(text)
             if found is None:
@@ -202,6 +214,15 @@ def _outer(text: str) -> tuple[str, str, str]:
             sources.append(found["source"])
         text = text[found.end() :]
     return text, " ".join(sources), process
+
+
+def _docker(text: str) -> str:
+    """A line of Docker's own files, `{"log": "…", "stream": …}`; as it stands when it is cut or broken."""
+    try:
+        said = json.loads(text)["log"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return text
+    return said.rstrip("\r\n") if isinstance(said, str) else text
 
 
 def _process(found: re.Match[str], outer: str) -> str:
@@ -306,7 +327,10 @@ def _dated(text: str, source: str, process: str, line: RawLine) -> Record | None
     return Record(
         text=text[found.end() :],
         time=found["clock"],
-        stamp=_stamp(found["day"], found["clock"]),
+        # A wrapper's clock may be of another zone than the engine's: nothing is measured by it.
+        stamp=None
+        if found["name"] and not found["name"].startswith(_ENGINES)
+        else _stamp(found["day"], found["clock"]),
         ranks=_ranks(" " + where) or _ranks(process),
         level=LEVELS.get(found["level"] or found["level2"], ""),
         source=source,

@@ -33,7 +33,7 @@ ROWS: list[tuple[str, str, Record]] = [
     ("P6", "(ServeReplica:a:L:n pid=2) (EngineCore pid=3) (Worker pid=4) INFO 08-19 18:00:13 [monitor.py:53] e",
      R("e", "18:00:13", epoch(1972, 8, 19, 18, 0, 13), level="INFO", source="ServeReplica:a:L:n pid=2", process="Worker", origin="monitor.py:53")),
     ("P7", "2025-12-11 10:34:03.939481+08:00 - gpustack.worker - INFO - f",
-     R("f", "10:34:03", epoch(2025, 12, 11, 10, 34, 3), level="INFO", origin="gpustack.worker")),
+     R("f", "10:34:03", None, level="INFO", origin="gpustack.worker")),
     ("P8", "2024-10-07T22:54:54,595 [INFO ] W-9000-model_1.0-stdout MODEL_LOG - INFO 10-07 22:54:54 llm_engine.py:226] g",
      R("g", "22:54:54", epoch(1972, 10, 7, 22, 54, 54), level="INFO", source="W-9000-model_1.0", origin="llm_engine.py:226")),
     ("P9", "2026-09-10T09:00:00+02:00 host python3[1]: [2026-09-10 09:00:00] h", R("h", "09:00:00", epoch(2026, 9, 10, 9), source="host python3[1]")),
