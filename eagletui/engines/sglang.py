@@ -62,6 +62,17 @@ _USUAL = re.compile(
 )
 
 
+_POOLS = ("full token usage", "swa token usage", "gpu token usage")
+
+
+def _usage(text: str, at: int) -> float | None:
+    """The share of the KV pool that is taken: of several pools (sliding windows, HiSparse) the fullest one's, as SGLang itself counts."""
+    usage = finite(value_of(text, "token usage", at))
+    if usage is not None or "token usage" not in text:
+        return usage
+    return max((told for key in _POOLS if (told := finite(value_of(text, key, at))) is not None), default=None)
+
+
 def read_batch(text: str) -> BatchSample | None:
     """The sample of a `Decode batch` or `Prefill batch` line."""
     usual = _USUAL.match(text)
@@ -89,7 +100,7 @@ def read_batch(text: str) -> BatchSample | None:
         return None
     queued = whole(value_of(text, "#queue-req", at))
     running = whole(value_of(text, "#running-req", at))
-    usage = finite(value_of(text, "token usage", at))
+    usage = _usage(text, at)
     if text[0] == "D":
         gen = finite(value_of(text, "gen throughput (token/s)", at))
         accept_len, accept_rate = (finite(value_of(text, key, at)) for key in ("accept len", "accept rate"))

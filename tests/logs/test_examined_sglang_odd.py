@@ -82,6 +82,9 @@ ODD: list[tuple[str, str, str, Told]] = [
     ("a prompt behind compose's prefix, which ends every line", before("sglang-1  | ", "@0| " + ARGS.format(tp=1, dp=1) + "\nDo you wish to run the custom code? [y/N] ") + "\n", "", Told(STALLED, "launch", "waiting-for-input", None, "[y/N]")),
     ("a prompt before anything else", "The repository for x contains custom code which must be executed to correctly load the model.\nDo you wish to run the custom code? [y/N] ", "", Told(STALLED, "launch", "waiting-for-input", None, "[y/N]")),
     ("a prompt that was answered", "@0| " + ARGS.format(tp=1, dp=1) + "\nDo you wish to run the custom code? [y/N] y\n@9 TP0| Load weight begin. avail mem=78.40 GB", "", Told(STARTING, "weights")),
+    ("an address that is not this machine's", captured() + "\n@49| ERROR:    [Errno 99] error while attempting to bind on address ('10.9.9.9', 8000): cannot assign requested address", "--exit-code 1", Told(CRASHED, "graphs", "invalid-config", None, "10.9.9.9")),
+    ("a port of the system's", captured() + "\n@49| ERROR:    [Errno 13] error while attempting to bind on address ('0.0.0.0', 80): permission denied", "--exit-code 1", Told(CRASHED, "graphs", "permission-denied", None, "'0.0.0.0', 80")),
+    ("two pools: the fuller one's share", served() + "\n@60 TP0| Decode batch [1234], #running-req: 12, #full token: 1, full token usage: 0.10, #swa token: 1, swa token usage: 0.20, cuda graph: True, gen throughput (token/s): 171.01, #queue-req: 7, ", "", Told(READY, "serving", more=(("metrics", {"token_usage": {"last": 0.2}, "queued": {"last": 7}}),))),
 ]  # fmt: skip
 
 
