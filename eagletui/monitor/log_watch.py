@@ -74,6 +74,11 @@ class LogWatch:
         return any(stream.following for stream in self._streams)
 
     @property
+    def catching_up(self) -> bool:
+        """What was there when we came is still being read: the state is that of some time ago."""
+        return any(stream.in_past for stream in self._streams)
+
+    @property
     def empty(self) -> bool | None:
         """Whether nothing was ever written into it; None where it was not read."""
         if self._errors or not self._streams or (not self.following and not self._reader.bytes):

@@ -220,7 +220,7 @@ class ServerWatch:
         log = self._log()
         if (
             self.health.at is None
-            and log.state == "unknown"
+            and (log.state == "unknown" or self.log.catching_up)
             and self.launcher_alive is not False
             and self.server.port is not None
         ):
@@ -384,7 +384,7 @@ class ServerWatch:
     def _take_metrics(self, body: bytes, now: float) -> None:
         figures = read_metrics(body.decode("utf-8", "replace"), self.engine)
         at, before = self._figures if self._figures is not None else (now, None)
-        moved = self._tokens.metrics(before, figures, now)
+        moved = self._tokens.metrics(before, figures, now, at)
         self._figures = (now, figures)
         sample = told_by_metrics(before, figures, now - at, moved=moved)
         self._batch(sample, now)

@@ -8,6 +8,8 @@ from eagletui.monitor.figures import tell_tokens
 
 FRESH_S = 30.0
 """How many requests run says something about now for so long: /metrics is asked every 15 s beside a log."""
+LINES_S = 60.0
+"""A log that told of tokens within it is the better witness of when they came."""
 CATCH_UP_S = 3.0
 """Lines that come within it after a break were written during the break: no sign that tokens flow now."""
 
@@ -17,6 +19,7 @@ class Tokens:
 
     def __init__(self) -> None:
         self._at: float | None = None
+        self._line_at: float | None = None
         self._work: tuple[float, int, int] | None = None
         """When it was told how many run and how many wait, and how many."""
         self._since: float | None = None
@@ -26,19 +29,22 @@ class Tokens:
     def line(self, sample: BatchSample, at: float) -> None:
         """A batch line. Only vLLM's say how many requests run *now*: SGLang prints nothing when a batch ends."""
         if tell_tokens(sample):
+            self._line_at = at
             self._at = at if self._at is None else max(at, self._at)
         if sample.kind == "engine" and sample.running is not None:
             self._there(sample.running, sample.queued or 0, at)
 
-    def metrics(self, before: Figures | None, after: Figures, at: float) -> bool:
-        """An answer of /metrics, and the one before it. True when tokens came in between: when a scheduler hangs, its gauges stand,
-        a rate above zero among them, and only what changes tells of tokens."""
+    def metrics(self, before: Figures | None, after: Figures, at: float, since: float | None = None) -> bool:
+        """An answer of /metrics, and the one before it, which came at `since`. True when tokens came in between: when a scheduler hangs,
+        its gauges stand, a rate above zero among them, and only what changes tells of tokens."""
         sample = after.sample
         if sample.running is not None or sample.queued is not None:
             self._there(sample.running or 0, sample.queued or 0, at)
         moved = before is not None and _moved(before, after)
         if moved:
-            self._at = at if self._at is None else max(at, self._at)
+            lines = since is not None and self._line_at is not None and at - self._line_at <= LINES_S
+            came = since if lines and since is not None else at
+            self._at = came if self._at is None else max(came, self._at)
         return moved
 
     def _there(self, running: int, queued: int, at: float) -> None:

@@ -234,6 +234,11 @@ def _requests(evidence: Evidence) -> str:
     return " and ".join(words)
 
 
+def _waited(evidence: Evidence) -> float | None:
+    """For how long requests got no token; None when it is not known."""
+    return evidence.no_tokens_s if evidence.no_tokens_s is not None else evidence.tokens_age_s
+
+
 def _suspended(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
     """Nothing that a signal stopped moves, and what needs it hangs: whatever /health and /metrics say."""
     if evidence.suspended:
@@ -248,7 +253,7 @@ def _no_tokens(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
     if evidence.compiling:
         return
     requests = _requests(evidence)
-    waited = evidence.no_tokens_s if evidence.no_tokens_s is not None else evidence.tokens_age_s
+    waited = _waited(evidence)
     if requests and waited is not None and waited >= NO_TOKEN_S:
         gpus = "" if evidence.gpu_busy_pct is None else f" (GPUs at {evidence.gpu_busy_pct} %)"
         text = f"{requests} and no token came for {clock(waited)}{gpus}{_who_waits(evidence)}"
@@ -315,6 +320,8 @@ def _health_answers(evidence: Evidence, server: Server) -> Iterator[Judgement]:
         yield _say(State.READY, "busy", f"busy: /health took {took:.1f} s, and tokens flow")
     elif evidence.flowing:
         yield _say(State.READY, "serving", "serving: /health answers and tokens flow")
+    elif (requests := _requests(evidence)) and (waited := _waited(evidence)) is not None:
+        yield _say(State.READY, "serving", f"/health answers, {requests}, no token for {clock(waited)}")
     else:
         yield _say(State.READY, "idle", "idle: /health answers, no tokens flow")
 

@@ -83,12 +83,12 @@ def test_a_port_without_a_server_is_absent(tmp_path: Path, engine: Engine) -> No
 
 def test_loading_is_starting_with_its_progress(tmp_path: Path) -> None:
     require("procfs")
-    with running_engine(tmp_path, pace_s=0.5) as loading:
-        loading.wait_for("4/16")
+    with running_engine(tmp_path, pace_s=2.0) as loading:  # a busy machine takes its time to look
+        loading.wait_for("1/16")
         code, server, _ = status(tmp_path, loading)
     assert (code, server["state"], server["phase"]) == (10, "starting", "weights")
     assert server["progress"]["total"] == 16
-    assert server["progress"]["done"] >= 4
+    assert server["progress"]["done"] >= 1
     assert server["health"]["status"] is None
     assert server["throughput"] is None
 

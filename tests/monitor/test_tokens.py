@@ -28,6 +28,17 @@ def test_gauges_that_stand_are_no_tokens() -> None:
     assert tokens.without_s(121.0) == 1.0
 
 
+def test_where_lines_tell_of_tokens_an_answer_tells_no_later_time() -> None:
+    """The last token of a scheduler that hangs came some time between two answers."""
+    tokens = Tokens()
+    tokens.line(BatchSample("decode", gen_tok_s=80.0, running=2), 101.0)
+    assert tokens.metrics(told(2), told(2, rate=81.0), 115.0, 100.0)
+    assert tokens.age_s(116.0) == 15.0
+    alone = Tokens()
+    assert alone.metrics(told(2), told(2, rate=81.0), 115.0, 100.0)
+    assert alone.age_s(116.0) == 1.0
+
+
 def test_what_changes_tells_of_tokens() -> None:
     for before, after in (
         (told(2, usage=0.1), told(2, usage=0.2)),
