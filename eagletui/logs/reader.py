@@ -43,6 +43,9 @@ _PROMPT = re.compile(
     r"(?:\[y/N\]|\[Y/n\]|\(y/n\)|\(yes/no(?:/\[fingerprint\])?\)\??|[Pp]assphrase[^:\n]{0,200}:|[Pp]assword[^:\n]{0,100}:|"
     r"\(input will not be visible\):|Username for '[^'\n]{1,200}':)\s*\Z"
 )
+_BUILDS = re.compile(
+    r"(?P<done>Finished (?:loading|building) JIT)|(?:Loading|Building) JIT|JIT (?:Pre-)?[Cc]ompil|AUTOTUNE [a-z]"
+)
 _WHOLE_PROMPT = re.compile(r"(?:\[y/N\]|\(y/n\))\s*\Z")
 MAX_PROMPT = 1_000
 """Characters of a line that may be a prompt."""
@@ -276,7 +279,11 @@ class Reader:
             return Line(record)
         error = self._faults.read(server, record, when, events)
         probe = probe_in(text) if mark is None else None
-        bar = read_bar(text) if mark is None and probe is None else None
+        bar = read_bar(text) if probe is None else None  # a bar may be the only word of its phase (vLLM's graphs)
+        if server.launch is not None and ("JIT" in text or "AUTOTUNE" in text):
+            built = _BUILDS.search(text, 0, PARTIAL_LIMIT)
+            if built is not None:
+                server.launch.compiles(when, done=built["done"] is not None)
         if server.launch is not None and not server.launch.served:
             server.launch.heard(record.stamp, bar.elapsed_s if bar is not None else None)
         if mark is not None:
