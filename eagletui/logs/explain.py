@@ -112,7 +112,10 @@ def _apply_exit(reader: Reader, exit_code: int, lines: int) -> None:
     launch = reader.latest
     if exit_code == 0 or was_asked(exit_code) or (launch is not None and launch.stopping):
         if launch is not None:
-            launch.stop(done=True)
+            if was_asked(exit_code):
+                launch.was_ended()
+            else:
+                launch.stop(done=True)
         return
     if launch is None:
         launch = reader.assume_launch()

@@ -67,6 +67,8 @@ class Launch:
         """When a token was last seen."""
         self.doubted: Moment | None = None
         """When it last said itself that a request got no answer."""
+        self.compiling: Moment | None = None
+        """When it last said that it builds kernels, until it says that they are built."""
         self.moved: Moment = when
         """When something last moved."""
         self.moved_at = when.at
@@ -180,6 +182,8 @@ class Launch:
             return  # requests that a wanted stop cuts off
         if code == "health-check-failed":
             self.doubted = when
+        if code == "jit-compiling":
+            self.compiling = when
         known = self.warnings.get(code)
         if known is not None:
             self.warnings[code] = replace(known, count=known.count + 1)
@@ -206,6 +210,14 @@ class Launch:
             self.crashed = False
             self.causes.survived()
             self.warn("request-error", death.quote, death.when)
+
+    def was_ended(self) -> None:
+        """Its exit status says that somebody ended it: lines that only tell of others' ends tell of that one."""
+        choice = self.causes.choose(serving=self.served)
+        if self.crashed and choice is not None and not choice.clue.code:
+            self.crashed = False
+            self.causes.survived()
+        self.stop(done=True)
 
     def stop(self, *, done: bool) -> list[Event]:
         """A wanted stop began, or ended in order."""
@@ -245,6 +257,10 @@ class Launch:
         self.moved_at = when.at
         if not self.served:
             self._state = None  # how long it has been quiet is told while it starts
+
+    def compiles(self, when: Moment, *, done: bool) -> None:
+        """It builds kernels, which is silent for as long as a compile phase may be, or has built them."""
+        self.compiling = None if done else when
 
     def heard(self, stamp: float | None, bar_clock_s: float | None = None) -> None:
         """A line came, whatever it says. A silence between two lines is told where both have a time of one kind."""
@@ -359,7 +375,7 @@ class Launch:
                 stage.close(when)
                 events.append(PhaseEnded(self.current, stage.seconds, self.source))
         self.current = phase
-        self.progress = self.pace = self._stood = None
+        self.progress = self.pace = self._stood = self.compiling = None
         self.entered += 1
         self.move(when)
         self._changed()
