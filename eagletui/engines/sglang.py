@@ -48,7 +48,7 @@ BARS = (
         "weights",
         "shards",
     ),
-    Bars(re.compile(r"(?:\[BCG\] )?Capturing\b"), "graphs", "graphs"),
+    Bars(re.compile(r"(?:\[BCG\] )?Capturing\b|Compiling num tokens"), "graphs", "graphs"),
     Bars(re.compile(r"DeepGEMM warmup"), "compile", "kernels"),
 )
 

@@ -74,6 +74,9 @@ class FaultReader:
             if ended is not None:
                 self._exception(server, ended, record, when, events)
                 return True
+            if self._tracebacks.interrupted and server.launch is not None:
+                events += server.launch.stop(done=True)
+                self._tracebacks.interrupted = False
             raised = self._tracebacks.after(writer, text)
             frame = self._tracebacks.newest_first(text, record.number)
             if frame is not None and server.launch is not None:

@@ -73,6 +73,8 @@ class Tracebacks:
         self._after: dict[str, int] = {}
         self._incidents = 0
         self._thread: _Open | None = None
+        self.interrupted = False
+        """A process was ended by Ctrl+C."""
         self.dump = 0
         """The incident of the newest faulthandler dump."""
 
@@ -116,6 +118,7 @@ class Tracebacks:
             return None
         del self._open[writer]
         if not _EXCEPTION.match(text) or text.startswith(_EXITS_QUIETLY):
+            self.interrupted = self.interrupted or (current.fatal and text.startswith("KeyboardInterrupt"))
             return None
         if len(self._last) < MAX_OPEN or writer in self._last:
             self._last[writer] = current
@@ -164,6 +167,7 @@ class Tracebacks:
 
     def clear(self) -> None:
         """A new launch."""
+        self.interrupted = False
         self._open.clear()
         self._last.clear()
         self._chaining.clear()

@@ -15,6 +15,7 @@ from eagletui.engines.batch import BatchSample
 from eagletui.engines.rulebook import RuleBook
 from eagletui.engines.spec import ENGINES, Mark, detail_in, elapsed_in, load_engine
 from eagletui.logs.advice import Before
+from eagletui.logs.causes import Clue
 from eagletui.logs.decoder import LineDecoder, RawLine
 from eagletui.logs.events import BatchSeen, Event, LaunchBegan, PhaseBegan, ProbeLine, ProgressSeen
 from eagletui.logs.fault_reader import FaultReader
@@ -95,6 +96,8 @@ class Reader:
         )
         self._watch = watch
         self._newest: Moment | None = None
+        self._provisional: tuple[ServerLog, tuple[Clue, ...]] | None = None
+        """A server whose only launch is known from a prompt, and what was said before it."""
         self._spoken: RawLine | None = None
         """The last whole line that is not empty."""
         self._remembered: tuple[Before, ...] = ()
@@ -109,6 +112,7 @@ class Reader:
         self.bytes += len(chunk)
         self._decoder = self._decoders.get(channel) or self._decoders.setdefault(channel, LineDecoder())
         self._faults.channel = channel
+        self._forget_provisional()
         events: list[Event] = []
         lines = self._decoder.decode(chunk)
         for line in lines:
@@ -204,6 +208,15 @@ class Reader:
             if server.launch is not None:
                 server.launch.settle(when)
 
+    def _forget_provisional(self) -> None:
+        """A prompt alone tells of a launch only while it stands there: what comes after it is read as if nothing had been asked."""
+        if self._provisional is not None:
+            server, early = self._provisional
+            self._provisional = None
+            server.launch = None
+            server.launches -= 1
+            server.early.extend(early)
+
     def _look_at_partial(self, now: float, events: list[Event]) -> None:
         text = self._decoder.partial
         number = self._decoder.number
@@ -225,16 +238,21 @@ class Reader:
             server = self._server_of(record)
             if server is not None:
                 self._bar(server, bar, record, Moment(record.stamp, now), events)
-        elif _asks(text, _PROMPT):
-            server = self._server_of(record)
-            if server is not None:
-                when = Moment(record.stamp, now)
-                self._launched(server, self._engine_or_any(server), when, seen=False).wait_for(
-                    record.text.strip(), number
-                )
-                return
+        elif _asks(text, _PROMPT) and self._ask(record, now):
+            return
         if server is not None and server.launch is not None:
             server.launch.wait_for(None)
+
+    def _ask(self, record: Record, now: float) -> bool:
+        """A prompt stands there: the server whose it is waits. Whether there is one."""
+        server = self._server_of(record)
+        if server is None:
+            return False
+        if server.launch is None:
+            self._provisional = (server, tuple(server.early))
+        launch = self._launched(server, self._engine_or_any(server), Moment(record.stamp, now), seen=False)
+        launch.wait_for(record.text.strip(), record.number)
+        return True
 
     def _read(self, line: RawLine, now: float, events: list[Event]) -> None:
         self.lines += 1

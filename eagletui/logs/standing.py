@@ -5,8 +5,12 @@ from __future__ import annotations
 from eagletui.logs.diagnose import make
 from eagletui.logs.launch import Launch
 from eagletui.logs.records import elapsed
+from eagletui.logs.stage import Moment
 from eagletui.logs.stall import NO_TOKEN_S, limit_s
 from eagletui.logs.state import SHOWN_NAMES, Diagnosis, Quote
+
+BUILDING_S = limit_s("compile").stalled_s or 0.0
+"""In whichever phase kernels are built."""
 
 
 def quiet_s(launch: Launch, newest: float | None, idle_s: float) -> float:
@@ -19,6 +23,8 @@ def stall(launch: Launch, newest: float | None, idle_s: float) -> Diagnosis | No
     if launch.verdict == "starting" and launch.current is not None:
         quiet = quiet_s(launch, newest, idle_s)
         limit = limit_s(launch.current, launch.pace).stalled_s
+        if limit is not None and _builds(launch, launch.moved):
+            limit = max(limit, BUILDING_S)
         if limit is None or quiet < limit:
             return None
         bar = launch.progress
@@ -28,6 +34,11 @@ def stall(launch: Launch, newest: float | None, idle_s: float) -> Diagnosis | No
     if launch.verdict == "ready":
         return _without_tokens(launch, newest, idle_s)
     return None
+
+
+def _builds(launch: Launch, moved: Moment) -> bool:
+    """Whether kernels are being built since something last moved."""
+    return launch.compiling is not None and (moved.until(launch.compiling) or 0.0) >= 0
 
 
 def _without_tokens(launch: Launch, newest: float | None, idle_s: float) -> Diagnosis | None:
@@ -40,7 +51,9 @@ def _without_tokens(launch: Launch, newest: float | None, idle_s: float) -> Diag
     queued, running = launch.figures.queued.last or 0, launch.figures.running.last or 0
     doubted = launch.doubted is not None and (launch.tokens.until(launch.doubted) or 0.0) > 0
     keeps_telling = launch.engine == "vllm"
-    if quiet < NO_TOKEN_S or not (queued or (running and (doubted or keeps_telling))):
+    if quiet < (BUILDING_S if _builds(launch, launch.tokens) else NO_TOKEN_S) or not (
+        queued or (running and (doubted or keeps_telling))
+    ):
         return None
     there = [f"{running:.0f} running" if running else "", f"{queued:.0f} queued" if queued else ""]
     return _told(launch, f"no token for {_clock(quiet)}, with requests {' and '.join(one for one in there if one)}")
