@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 import click
 
 from eagletui.cli.explain_input import from_terminal, open_log
@@ -37,6 +39,8 @@ def explain(logfile: str, engine: str, idle_s: float | None, exit_code: int | No
     from eagletui.cli.options import use_own_rules
     from eagletui.logs.explain import explain as read
 
+    if idle_s is not None and not isfinite(idle_s):
+        raise UsageError("--idle is no number of seconds")
     if logfile == "":
         raise UsageError("the name of the log file is empty")
     if from_terminal(logfile):

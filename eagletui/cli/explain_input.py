@@ -6,10 +6,10 @@ import gzip
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, BinaryIO, cast
+from typing import IO, BinaryIO, Protocol, cast
 
 from eagletui.errors import UsageError
 from eagletui.logs.explain import HEAD, is_newest_first
@@ -19,6 +19,8 @@ IN_MEMORY = 16 << 20
 """Of a log that cannot be read backwards where it lies; more goes into a temporary file."""
 MAX_LINE = 4 << 20
 """A line longer than this is cut when a log is read backwards."""
+PACKED = 32 * 1024
+"""Bytes unpacked at a time: zstd may make hundreds of times as many of them."""
 ZSTD_WINDOW = 1 << 31
 """Bytes; what `zstd --long=31` needs."""
 _GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
@@ -118,9 +120,53 @@ def _plain(begin: bytes, file: BinaryIO) -> BinaryIO:
     if begin.startswith(_ZSTD):
         import zstandard
 
-        unpacked = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW).stream_reader(file, read_across_frames=True)
-        return cast("BinaryIO", unpacked)
+        unpacker = zstandard.ZstdDecompressor(max_window_size=ZSTD_WINDOW)
+        return cast("BinaryIO", _Zstd(file, lambda: cast("_Frame", unpacker.decompressobj())))
     return file
+
+
+class _Frame(Protocol):
+    """What unpacks one frame."""
+
+    eof: bool
+    unused_data: bytes
+
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class _Zstd:
+    """The bytes of one frame or several. Raises EOFError where the last one is cut: zstandard's own reader takes a cut file for
+    its end.
+    """
+
+    def __init__(self, file: BinaryIO, begin: Callable[[], _Frame]) -> None:
+        self._file = file
+        self._begin = begin
+        self._frame: _Frame | None = None
+        self._packed = b""
+        self._plain = b""
+
+    def read(self, size: int = -1) -> bytes:
+        """So many bytes or fewer, none at the end."""
+        while not self._plain and self._more():
+            pass
+        part, self._plain = (self._plain, b"") if size < 0 else (self._plain[:size], self._plain[size:])
+        return part
+
+    def _more(self) -> bool:
+        """Unpack what was read, or read on; whether there was anything."""
+        if not self._packed:
+            self._packed = self._file.read(PACKED)
+        if not self._packed:
+            if self._frame is not None:
+                raise EOFError("Compressed file ended before its end was reached")
+            return False
+        frame = self._frame = self._frame or self._begin()
+        self._plain = frame.decompress(self._packed)
+        self._packed = frame.unused_data if frame.eof else b""
+        if frame.eof:
+            self._frame = None
+        return True
 
 
 def _read_some(file: IO[bytes], size: int) -> bytes:

@@ -107,7 +107,7 @@ class LineDecoder:
 
     def _clean(self, chunk: bytes, *, final: bool) -> str:
         if b"\0" in chunk:
-            chunk = chunk.replace(b"\0", b"")
+            chunk = chunk.translate(None, b"\0")  # a hole in a sparse file may be gigabytes
         plain = chunk.isascii() and len(chunk.translate(None, _ODD_BYTES)) == len(chunk)
         text = self._utf8.decode(chunk, final)
         if plain and not self._escape and len(text) == len(chunk):
