@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.logs.examined import Told, faults
-from tests.logs.stamped import ARGS, begun, captured, decode, loaded, log, raised, served
+from tests.logs.stamped import ARGS, begun, captured, decode, loaded, log, prefill, raised, served
 
 READY, STARTING, STALLED, STOPPED = "ready", "starting", "stalled", "stopped"
 REQUEST_500 = """@70| INFO:     10.0.0.7:48276 - "POST /v1/chat/completions HTTP/1.1" 500 Internal Server Error
