@@ -33,7 +33,9 @@ def faults(log: bytes, args: str, told: Told, folder: Path) -> list[str]:
     """Where the answer to this log differs, a sentence each."""
     found, status = answer(log, args.split(), folder)
     lines = log.split(b"\n")
-    launch = found["servers"][0]["launches"][-1] if found["servers"] else {"state": "unknown", "warnings": []}
+    launch: dict[str, Any] = (
+        found["servers"][0]["launches"][-1] if found["servers"] else {"state": "unknown", "warnings": []}
+    )
     wrong = differences({"state": told.state, "phase": told.phase, **dict(told.more)}, launch)
     wrong += _about(launch.get("diagnosis"), told, lines)
     warned = [one["code"] for one in launch["warnings"] or []]
