@@ -154,7 +154,8 @@ class Client:
 
     def text(self) -> str:
         """All that it wrote."""
-        return self.out.read_text(encoding="utf-8") if self.out.exists() else ""
+        # It may be read in the midst of a character that is being written.
+        return self.out.read_text(encoding="utf-8", errors="ignore") if self.out.exists() else ""
 
     def entries(self, kind: str) -> list[str]:
         """The rest of all lines of one kind (not of `=`)."""

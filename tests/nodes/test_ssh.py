@@ -88,11 +88,13 @@ async def test_every_script_under_every_login_shell(sshd_server: Sshd, shell: st
             "loop-tool": await first(
                 node, Command(LOOP_TOOL, ("900", "sh", "-c", "while echo up; do sleep 0.1; done"))
             ),
+            "kernel-log": await node.run(Command(SCRIPTS["kernel-log"])),
+            "oom-count": await node.run(Command(SCRIPTS["oom-count"], (me,))),
         }
     assert done.keys() == SCRIPTS.keys()
     assert done["processes"].stdout.startswith(b"@sys\n")
     assert b"/proc/" + me.encode() + b"/cmdline\0" in done["processes"].stdout
-    assert done["details"].stdout.startswith(b"pid " + me.encode() + b"\nargv ")
+    assert b"\npid " + me.encode() + b"\nargv " in b"\n" + done["details"].stdout
     assert done["details"].stdout.endswith(b"done\n")
     assert done["poll"].stdout.startswith(b"5 stat " + me.encode() + b" (")
     assert done["follow"].stdout.startswith(b"file ")
@@ -104,6 +106,10 @@ async def test_every_script_under_every_login_shell(sshd_server: Sshd, shell: st
     assert (done["kept-log"].stderr, done["kept-log"].exit_status) == (b"nobody keeps such a log\n", 2)
     assert done["http-get"].stderr.startswith((b"curl 7 ", b"wget 4 "))
     assert done["loop-tool"].stdout.startswith(b"up\n")
+    assert done["kernel-log"].stdout.startswith(b"@uptime ")
+    assert b"\n@ended " in done["kernel-log"].stdout
+    assert done["oom-count"].exit_status == 0
+    assert re.fullmatch(rb"(?:cgroup [0-9a-f]+\noom_kill \d+\nlimit \S+\n)?", done["oom-count"].stdout)
 
 
 @pytest.mark.parametrize("shell", SHELLS)
