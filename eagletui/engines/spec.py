@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Literal, NamedTuple
 
 from eagletui.engines.batch import BatchSample
+from eagletui.engines.literals import longest_literal
 
 Act = Literal[
     "launch", "args", "begin", "end", "within", "ready", "timings",
@@ -147,6 +148,16 @@ class Engine:
     def mark(self, text: str) -> Mark | None:
         """The milestone that a record's text is, None for any other text."""
         return self._table.find(text)
+
+    @cached_property
+    def literals(self) -> frozenset[str] | None:
+        """A text without any of these is no milestone. None where that cannot be told beforehand (a user's pattern of classes only)."""
+        needed = {
+            mark.needs if mark.needs and not _initial(branch) else longest_literal(branch)
+            for pattern, mark in self.milestones
+            for branch in _branches(pattern)
+        }
+        return frozenset(needed) if all(needed) else None
 
     def bar_phase(self, label: str) -> Bars | None:
         """What a bar with this label counts."""

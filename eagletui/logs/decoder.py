@@ -89,6 +89,10 @@ class LineDecoder:
         """The LF line number of the unfinished last line."""
         return self._number
 
+    def passed(self, lines: int) -> None:
+        """So many whole lines were not given: the next one's number is higher by them. Only between two whole lines."""
+        self._number += lines
+
     def decode(self, chunk: bytes) -> list[RawLine]:
         """The lines that this chunk completes."""
         return self._split(self._clean(chunk, final=False))

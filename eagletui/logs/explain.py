@@ -11,12 +11,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
+from eagletui.engines.rulebook import rule_book
+from eagletui.engines.spec import ENGINES, load_engine
 from eagletui.logs.advice import summary_of
 from eagletui.logs.causes import CODED_ECHO, ECHO, Causes, Clue, signal_code, was_asked
 from eagletui.logs.diagnose import Facing, make
 from eagletui.logs.figures import Figures
 from eagletui.logs.launch import Launch
+from eagletui.logs.quick_reader import QuickReader
 from eagletui.logs.reader import Reader
+from eagletui.logs.skim import Skim
 from eagletui.logs.stage import Moment
 from eagletui.logs.standing import stall
 from eagletui.logs.state import Diagnosis, LogState, LogVerdict, PhaseName, Progress, Quote, Warned
@@ -25,6 +29,8 @@ WITH_A_YEAR = 3 * 366 * 86_400
 """Stamps below it lack a year or a date (records.Record): no moment can be made of them."""
 HEAD = 64 * 1024
 """Bytes looked at to tell whether a log stands newest first."""
+LONG_LINE = 64 * 1024
+"""Bytes of an unfinished line that are kept to be given whole."""
 ENOUGH_FALLS = 3
 """Falling times needed to say so: several writers swap lines of one second."""
 
@@ -71,12 +77,15 @@ class Explanation:
 
 def explain(
     blocks: Iterable[bytes], *, engine: str | None = None, idle_s: float | None = None, exit_code: int | None = None,
-    newest_first: bool = False,
+    newest_first: bool = False, quick: bool = True, re2: bool = True,
 ) -> Explanation:  # fmt: skip
     """Read a log. `engine`: its name where it is known; `idle_s`: how long it has not grown; `exit_code`: what the process
-    returned, None when that is not known; `newest_first`: the blocks come in the opposite order of the file.
+    returned, None when that is not known; `newest_first`: the blocks come in the opposite order of the file. `quick`: lines that
+    tell nothing need not be read one by one; `re2`: google-re2 may be used for that where it is installed. Neither changes what
+    comes out.
     """
-    reader = Reader(engine)
+    reader = QuickReader(engine)
+    lines_of = _Lines(reader, _skim_for(engine, re2=re2) if quick else None)
     size = lines = 0
     last = b"\n"
     text = False
@@ -87,7 +96,8 @@ def explain(
         lines += block.count(b"\n")
         last = block[-1:]
         text = text or block.strip(b"\0 \r\n\t") != b""
-        reader.feed(block, 0.0)
+        lines_of.feed(block)
+    lines_of.end()
     reader.flush(0.0)
     lines += last != b"\n"
     stamp = reader.newest_stamp
@@ -105,6 +115,52 @@ def explain(
         servers = [Server("", engine, (_never_started(engine or "", exit_code),))]
     told = Explanation(lines, size, tuple(servers))
     return _renumbered(told) if newest_first else told
+
+
+def _skim_for(engine: str | None, *, re2: bool) -> Skim | None:
+    try:
+        return Skim([load_engine(name) for name in ([engine] if engine else ENGINES)], rule_book(), re2=re2)
+    except ValueError:
+        return None  # a pattern of the user's own holds no literal: every line has to be read
+
+
+class _Lines:
+    """Gives a reader whole lines, many at once; a line that does not end is given as it comes."""
+
+    def __init__(self, reader: QuickReader, skim: Skim | None) -> None:
+        self._reader = reader
+        self._skim = skim
+        self._rest = b""
+        self._inside = False
+        """The begin of the line that comes was given already."""
+
+    def feed(self, block: bytes) -> None:
+        """The next bytes."""
+        if self._skim is None:
+            self._reader.feed(block, 0.0)
+            return
+        if self._inside:
+            end = block.find(b"\n") + 1
+            self._reader.feed(block[:end] if end else block, 0.0)
+            self._inside = not end
+            if not end:
+                return
+            block = block[end:]
+        end = block.rfind(b"\n") + 1
+        if end:
+            self._reader.skim(self._rest + block[:end], 0.0, self._skim)
+            self._rest = block[end:]
+        else:
+            self._rest += block
+        if len(self._rest) > LONG_LINE:
+            self.end()
+            self._inside = True
+
+    def end(self) -> None:
+        """What is left."""
+        if self._rest:
+            self._reader.feed(self._rest, 0.0)
+            self._rest = b""
 
 
 def _apply_exit(reader: Reader, exit_code: int, lines: int) -> None:

@@ -37,7 +37,7 @@ class FaultReader:
         self._announced: dict[str, int] = {}
         """In which line each writer said last that it dies: the traceback right after tells why ("EngineCore failed to start.")."""
         self.channel = 0
-        self._clock = ""
+        self.clock = ""
 
     @property
     def listening(self) -> bool:
@@ -60,7 +60,7 @@ class FaultReader:
         """What a line says of a failure; whether it is to be shown as an error."""
         text = record.text
         writer = record.source + record.process
-        self._clock = record.time or self._clock
+        self.clock = record.time or self.clock
         if text.endswith(HEAD):
             fatal = "hit an exception" in text or record.number - self._announced.get(writer, record.number) in _SOON
             self._tracebacks.begin(writer, record.rank, fatal=fatal)
@@ -141,7 +141,7 @@ class FaultReader:
     def _note(self, server: ServerLog, clue: Clue, when: Moment, events: list[Event]) -> None:
         """Give a clue to the launch that it is of. A line without a time was printed after the last one that has one."""
         launch = server.launch
-        clue = clue if clue.clock else replace(clue, clock=self._clock, untimed=True)
+        clue = clue if clue.clock else replace(clue, clock=self.clock, untimed=True)
         if launch is None:
             if not clue.fatal:
                 server.early.append(clue)

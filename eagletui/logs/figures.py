@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from eagletui.engines.batch import BatchSample
 
@@ -25,6 +28,17 @@ class Figure:
         self.count += 1
         if self.largest is None or value > self.largest:
             self.largest = value
+
+    def add_all(self, values: Sequence[float]) -> None:
+        """The same for each of several values, to the last digit: sum() would round otherwise."""
+        if not values:
+            return
+        self.last = values[-1]
+        self.total = deque(accumulate(values, initial=self.total), maxlen=1)[0]
+        self.count += len(values)
+        largest = max(values)
+        if self.largest is None or largest > self.largest:
+            self.largest = largest
 
     @property
     def mean(self) -> float | None:

@@ -98,6 +98,7 @@ class Reader:
         self._newest: Moment | None = None
         self._provisional: tuple[ServerLog, tuple[Clue, ...]] | None = None
         """A server whose only launch is known from a prompt, and what was said before it."""
+        self._waiting: Launch | None = None
         self._spoken: RawLine | None = None
         """The last whole line that is not empty."""
         self._remembered: tuple[Before, ...] = ()
@@ -210,6 +211,9 @@ class Reader:
 
     def _forget_provisional(self) -> None:
         """A prompt alone tells of a launch only while it stands there: what comes after it is read as if nothing had been asked."""
+        if self._waiting is not None:
+            self._waiting.wait_for(None)  # it may be another server's turn to speak
+            self._waiting = None
         if self._provisional is not None:
             server, early = self._provisional
             self._provisional = None
@@ -252,6 +256,7 @@ class Reader:
             self._provisional = (server, tuple(server.early))
         launch = self._launched(server, self._engine_or_any(server), Moment(record.stamp, now), seen=False)
         launch.wait_for(record.text.strip(), record.number)
+        self._waiting = launch
         return True
 
     def _read(self, line: RawLine, now: float, events: list[Event]) -> None:

@@ -18,6 +18,11 @@ class Totals:
         self._spec: dict[str, tuple[float, BatchSample]] = {}
         self._spoke = ""
 
+    @property
+    def of_one(self) -> bool:
+        """No data rank has named itself: each line tells of the whole server."""
+        return self._ranks.keys() <= {""}
+
     def add(self, sample: BatchSample, at: float) -> BatchSample:
         """Take a sample of one rank in, and give the server's. `at`: any clock in seconds, the log's or the reader's,
         the same for every call. A prefill tells nothing of decoding: its total has no rate, so that an old one is not

@@ -501,7 +501,8 @@ def test_how_long_it_has_been_quiet() -> None:
     assert reader.state.phases[-1].quiet_since == 100.0
     reader.feed(b"Loading safetensors checkpoint shards:  20% Completed | 1/5 [00:10<00:40, 10.00s/it]\r", 111.0)
     assert reader.state.phases[-1].quiet_since == 111.0
-    assert reader.state.pace is None
+    before = reader.state
+    assert before.pace is None
     reader.feed(b"Loading safetensors checkpoint shards:  40% Completed | 2/5 [00:31<00:40, 21.00s/it]\r", 132.0)
     assert reader.state.pace == Pace(21.0, 21.0, 1)
     at_once = Reader("sglang")
