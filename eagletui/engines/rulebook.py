@@ -68,6 +68,12 @@ class Rule:
         return re.compile(self.unless) if self.unless else None
 
 
+SHAPED = 400
+"""Characters of a line whose shape (it without its digits) is remembered; longer ones seldom come again."""
+KNOWN_SHAPES = 4_096
+_DIGITS = b"0123456789"
+
+
 class Finding(NamedTuple):
     """The first rule that a text fits, and the groups of its match. `fatal`: a rule that it fits is. `exit` and `signal` are the
     groups of these names.
@@ -106,13 +112,27 @@ class RuleBook:
         stems = [stem for stem in STEMS if any(stem in need for need in anywhere)]
         self.stems = (*stems, *(need for need in anywhere if not any(stem in need for stem in stems)))
         """A line that is no exception's and that holds none of these fits no rule."""
+        self._shapes: dict[bytes, tuple[str, ...]] = {}
 
     def may_fit(self, text: str) -> bool:
-        """Whether a line that is no exception's could fit a rule at all. Most do not."""
-        for stem in self.stems:  # noqa: SIM110 - any() of a generator costs twice as much, on every line
+        """Whether a line that is no exception's could fit a rule at all. Most do not, and most have one of few shapes."""
+        stems = self.stems
+        if len(text) <= SHAPED:
+            shape = text.encode("utf-8", "replace").translate(None, _DIGITS)
+            known = self._shapes.get(shape)
+            stems = self._learn(shape) if known is None else known
+        for stem in stems:  # noqa: SIM110 - any() of a generator costs twice as much, on every line
             if stem in text:
                 return True
         return False
+
+    def _learn(self, shape: bytes) -> tuple[str, ...]:
+        """The stems that a line of this shape could hold."""
+        if len(self._shapes) >= KNOWN_SHAPES:
+            self._shapes.clear()
+        found = tuple(stem for stem in self.stems if stem.encode().translate(None, _DIGITS) in shape)
+        self._shapes[shape] = found
+        return found
 
     def find(self, text: str, *, exception: bool = False, phase: str | None = None) -> Finding | None:
         """The first rule that the text fits. `exception`: it ends a traceback, or stands right after its end."""

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from eagletui.engines.rulebook import STEMS, RuleBook, RuleError, add_rules, built_in, rule_book, rules_of
 from eagletui.logs.advice import CODES, Facts, advice_for, summary_of
@@ -211,3 +213,10 @@ def test_a_rule_without_groups_says_what_it_can() -> None:
     found = book.find("a")
     assert found is not None
     assert found.said == ""
+
+
+@given(st.text(max_size=60), st.sampled_from(built_in().stems), st.text(max_size=60), st.booleans())
+def test_a_shape_that_is_known_hides_no_line(before: str, stem: str, after: str, holds: bool) -> None:
+    book, text = built_in(), before + (stem if holds else "") + after
+    for one in (text, text + "7", "42" + text):
+        assert book.may_fit(one) == any(stem in one for stem in book.stems)
