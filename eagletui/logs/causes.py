@@ -69,6 +69,13 @@ class Clue:
     names: tuple[str, ...] = ()
     untimed: bool = False
     """Its line has no time: `when` and `clock` are of a line before it."""
+    after_line: int = 0
+    """The line it comes after, where it is no line of the log itself."""
+
+    @property
+    def line(self) -> int:
+        """Where it stands in the log, to tell how far apart clues are."""
+        return self.after_line or self.quote.line
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +125,7 @@ class Causes:
             if (one.code, one.rank, one.incident) != (clue.code, clue.rank, clue.incident):
                 continue
             seconds = one.when.until(clue.when)
-            if (clue.quote.line - one.quote.line <= SUSPECT_LINES) if seconds is None else seconds <= SUSPECT_S:
+            if (clue.line - one.line <= SUSPECT_LINES) if seconds is None else seconds <= SUSPECT_S:
                 return True
         return False
 
@@ -182,9 +189,9 @@ def _is_past(clue: Clue, death: Clue, *, serving: bool) -> bool:
     if serving:
         seconds = clue.when.until(death.when)
         if seconds is None:
-            return death.quote.line - clue.quote.line > SUSPECT_LINES
+            return death.line - clue.line > SUSPECT_LINES
         # Without a time of its own it was printed some time after the line before it, which on an idle server is long ago.
-        near = clue.untimed and death.quote.line - clue.quote.line <= UNTIMED_LINES
+        near = clue.untimed and death.line - clue.line <= UNTIMED_LINES
         return seconds > SUSPECT_S and not near
     return death.phases - clue.phases >= SURVIVED_PHASES
 
@@ -258,10 +265,16 @@ def _are_similar(one: str, other: str) -> bool:
     return alike >= SIMILAR * shorter
 
 
+def signal_of(exit_status: int) -> int | None:
+    """The signal that an exit status tells of, in either shape (-9, 137); None for a plain one."""
+    if exit_status < 0:
+        return -exit_status
+    return exit_status - 128 if 128 < exit_status < 128 + 65 else None
+
+
 def signal_code(exit_code: int) -> str:
-    """The diagnosis that an exit code alone allows, "" when it allows none. Both shapes: -9 and 137."""
-    number = -exit_code if exit_code < 0 else exit_code - 128 if exit_code > 128 else 0
-    return {9: "worker-killed", 6: "aborted", 11: "segfault", 7: "shm-exhausted"}.get(number, "")
+    """The diagnosis that an exit code alone allows, "" when it allows none. SIGBUS: a page of /dev/shm that could not be had."""
+    return {9: "worker-killed", 6: "aborted", 11: "segfault", 7: "shm-exhausted"}.get(signal_of(exit_code) or 0, "")
 
 
 def was_asked(exit_code: int) -> bool:

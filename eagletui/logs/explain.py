@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import pairwise
 
-from eagletui.engines.rulebook import rule_book
-from eagletui.engines.spec import ENGINES, load_engine
 from eagletui.logs.advice import summary_of
 from eagletui.logs.causes import CODED_ECHO, ECHO, Causes, Clue, signal_code, was_asked
 from eagletui.logs.diagnose import Facing, make
@@ -20,7 +18,6 @@ from eagletui.logs.figures import Figures
 from eagletui.logs.launch import Launch
 from eagletui.logs.quick_reader import QuickReader
 from eagletui.logs.reader import Reader
-from eagletui.logs.skim import Skim
 from eagletui.logs.stage import Moment
 from eagletui.logs.standing import stall
 from eagletui.logs.state import Diagnosis, LogState, LogVerdict, PhaseName, Progress, Quote, Warned
@@ -43,12 +40,20 @@ class Explained:
 
     started: str | None
     state: LogVerdict
-    phase: PhaseName | None
     progress: Progress | None
     log: LogState
     figures: Figures
     diagnosis: Diagnosis | None
-    warnings: tuple[Warned, ...] = ()
+
+    @property
+    def phase(self) -> PhaseName | None:
+        """The one it is in, or was in at its end."""
+        return self.log.phase
+
+    @property
+    def warnings(self) -> tuple[Warned, ...]:
+        """What it went on after."""
+        return self.log.warnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +89,8 @@ def explain(
     tell nothing need not be read one by one; `re2`: google-re2 may be used for that where it is installed. Neither changes what
     comes out.
     """
-    reader = QuickReader(engine)
-    lines_of = _Lines(reader, _skim_for(engine, re2=re2) if quick else None)
+    reader = QuickReader(engine, re2=re2)
+    lines_of = _Lines(reader, quick=quick)
     size = lines = 0
     last = b"\n"
     text = False
@@ -117,26 +122,19 @@ def explain(
     return _renumbered(told) if newest_first else told
 
 
-def _skim_for(engine: str | None, *, re2: bool) -> Skim | None:
-    try:
-        return Skim([load_engine(name) for name in ([engine] if engine else ENGINES)], rule_book(), re2=re2)
-    except ValueError:
-        return None  # a pattern of the user's own holds no literal: every line has to be read
-
-
 class _Lines:
     """Gives a reader whole lines, many at once; a line that does not end is given as it comes."""
 
-    def __init__(self, reader: QuickReader, skim: Skim | None) -> None:
+    def __init__(self, reader: QuickReader, *, quick: bool) -> None:
         self._reader = reader
-        self._skim = skim
+        self._quick = quick
         self._rest = b""
         self._inside = False
         """The begin of the line that comes was given already."""
 
     def feed(self, block: bytes) -> None:
         """The next bytes."""
-        if self._skim is None:
+        if not self._quick:
             self._reader.feed(block, 0.0)
             return
         if self._inside:
@@ -148,7 +146,7 @@ class _Lines:
             block = block[end:]
         end = block.rfind(b"\n") + 1
         if end:
-            self._reader.skim(self._rest + block[:end], 0.0, self._skim)
+            self._reader.skim(self._rest + block[:end], 0.0)
             self._rest = block[end:]
         else:
             self._rest += block
@@ -179,8 +177,8 @@ def _apply_exit(reader: Reader, exit_code: int, lines: int) -> None:
         return
     code = "never-started" if exit_code == 127 and launch.began is None else signal_code(exit_code)
     said = f"{summary_of(code)} (exit code {exit_code})" if code else ""
-    quote = Quote(lines, f"exit code {exit_code}")
-    launch.ended(Clue(code, CODED_ECHO if code else ECHO, said, quote, launch.moved, fatal=True))
+    quote = Quote(0, f"exit code {exit_code}")  # it stands nowhere in the log, only after it
+    launch.ended(Clue(code, CODED_ECHO if code else ECHO, said, quote, launch.moved, fatal=True, after_line=lines))
 
 
 def _explained(launch: Launch, newest: float | None, idle_s: float | None) -> Explained:
@@ -189,10 +187,9 @@ def _explained(launch: Launch, newest: float | None, idle_s: float | None) -> Ex
         stalled = stall(launch, newest, idle_s)
         if stalled is not None:
             state, diagnosis = "stalled", stalled
-    log = launch.state
     return Explained(
-        started=_iso(launch.began), state=state, phase=log.phase, progress=launch.last_progress, log=log, figures=launch.figures,
-        diagnosis=diagnosis, warnings=log.warnings,
+        started=_iso(launch.began), state=state, progress=launch.last_progress, log=launch.state, figures=launch.figures,
+        diagnosis=diagnosis,
     )  # fmt: skip
 
 
@@ -200,7 +197,7 @@ def _never_started(engine: str, exit_code: int | None) -> Explained:
     facing = Facing(engine, {}, "launch", (), Causes(), None, None, served=False)
     said = "The log is empty" + ("" if exit_code is None else f", and the process ended with exit code {exit_code}")
     diagnosis = make(facing, "never-started", said, "launch", None, ())
-    return Explained(None, "crashed", "launch", None, LogState("crashed", "launch"), Figures(), diagnosis)
+    return Explained(None, "crashed", None, LogState("crashed", "launch"), Figures(), diagnosis)
 
 
 def _iso(began: Moment | None) -> str | None:
@@ -219,7 +216,8 @@ def _renumbered(told: Explanation) -> Explanation:
         found = one.diagnosis
         if found is not None:
             found = replace(found, evidence=tuple(replace(quote, line=number(quote.line)) for quote in found.evidence))
-        return replace(one, diagnosis=found, warnings=tuple(replace(w, line=number(w.line)) for w in one.warnings))
+        log = replace(one.log, warnings=tuple(replace(w, line=number(w.line)) for w in one.warnings))
+        return replace(one, diagnosis=found, log=log)
 
     servers = tuple(replace(server, launches=tuple(fix(one) for one in server.launches)) for server in told.servers)
     return replace(told, servers=servers)

@@ -2,28 +2,50 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
+from eagletui.engines.batch import BatchSample
+from eagletui.engines.rulebook import rule_book
+from eagletui.engines.spec import ENGINES, load_engine
 from eagletui.logs.decoder import RawLine
 from eagletui.logs.events import Event
 from eagletui.logs.launch import Launch
 from eagletui.logs.reader import Reader
-from eagletui.logs.records import read_record
 from eagletui.logs.skim import Run, Skim
 from eagletui.logs.stage import Moment
 
-CLOCK_WITHIN = 64
-"""Lines back from the end of a part that was passed over, among which the last time is looked for."""
-
 
 class QuickReader(Reader):
-    """A Reader that can also skim. What it knows afterwards is what a Reader knows that read every line."""
+    """A Reader that can also skim. What it knows afterwards is what a Reader knows that read every line, and each launch's figures.
 
-    def skim(self, lines: bytes, now: float, skim: Skim) -> None:
+    `re2`: google-re2 may be used where it is installed.
+    """
+
+    def __init__(self, engine: str | None = None, *, re2: bool = True) -> None:
+        super().__init__(engine)
+        self._engines = [engine] if engine else list(ENGINES)
+        self._re2 = re2
+
+    @cached_property
+    def _skim(self) -> Skim | None:
+        """Made when a server serves: most logs that fail never come so far. None where a pattern of the user's own holds no literal."""
+        try:
+            return Skim([load_engine(name) for name in self._engines], rule_book(), re2=self._re2)
+        except ValueError:
+            return None
+
+    def _measure(self, launch: Launch, sample: BatchSample, total: BatchSample) -> None:
+        launch.figures.add(sample, total)
+
+    def skim(self, lines: bytes, now: float) -> None:
         """Whole lines, each ended by LF, of a log whose events nobody wants: what `feed` makes of them, without reading those that
         tell nothing. Everything is read unless one server alone serves, and nothing is going on in its log."""
         launch = self._serving()
-        block = Skim.plain(lines) if launch is not None and not self._decoder.partial else None
-        engine = launch.engine if launch is not None else ""
-        places = skim.to_read(block, batches=engine == "sglang") if block is not None else None
+        skim = self._skim if launch is not None and not self._decoder.partial else None
+        block = Skim.plain(lines) if skim is not None else None
+        places = None
+        if launch is not None and skim is not None and block is not None:
+            places = skim.to_read(block, batches=launch.engine == "sglang")
         if block is None or places is None:
             self.feed(lines, now)
             return
@@ -36,9 +58,8 @@ class QuickReader(Reader):
                 continue
             self._pass_over(Skim.run(block, at, place), block[at:place], now)
             at = self._read_from(place, block, now, ignored)
-            while (
-                at < len(block) and self._serving() is not launch
-            ):  # a traceback is open, or it is over with this launch
+            while at < len(block) and self._serving() is not launch:
+                # A traceback is open, or it is over with this launch.
                 at = self._read_from(at, block, now, ignored)
         self._pass_over(Skim.run(block, at, len(block)), block[at:], now)
         self._look_at_partial(now, ignored)
@@ -58,13 +79,10 @@ class QuickReader(Reader):
             return None
         server = self._servers.get("")
         launch = server.launch if server is not None else None
-        if launch is None or server is not self._latest or server is None or server.engine is None:
+        if server is None or launch is None or server is not self._latest or server.engine is None:
             return None
-        return (
-            launch
-            if launch.served and not launch.crashed and not launch.stopping and launch.current == "serving"
-            else None
-        )
+        serves = launch.served and not launch.crashed and not launch.stopping and launch.current == "serving"
+        return launch if serves else None
 
     def _pass_over(self, run: Run, text: bytes, now: float) -> None:
         """Take lines in that need not be read."""
@@ -82,9 +100,4 @@ class QuickReader(Reader):
         told = run.add_to(server.launch.figures, server.totals, now)
         if told is not None:
             server.launch.tokens_seen(told)
-        for line in reversed(text.rsplit(b"\n", CLOCK_WITHIN)):
-            shown = line.decode("utf-8", "replace")
-            clock = read_record(RawLine(shown, len(shown), 0)).time if shown else ""
-            if clock:
-                self._faults.clock = clock
-                break
+        self._faults.clock = run.clock or self._faults.clock

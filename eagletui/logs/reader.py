@@ -418,9 +418,12 @@ class Reader:
             launch = server.launch or self._launched(server, self._engine_or_any(server), when, seen=False)
             events += launch.ready(when)
         if server.launch is not None:
-            server.launch.figures.add(sample, total)
+            self._measure(server.launch, sample, total)
             if (sample.gen_tok_s or 0) > 0 or (sample.input_tok_s or 0) > 0 or (sample.new_tokens or 0) > 1:
                 server.launch.tokens_seen(when)
+
+    def _measure(self, launch: Launch, sample: BatchSample, total: BatchSample) -> None:
+        """A launch's throughput over its whole life is asked of a log that exists (QuickReader), not of one that is followed."""
 
     def _bar(self, server: ServerLog, bar: Bar, record: Record, when: Moment, events: list[Event]) -> None:
         launch = server.launch

@@ -64,7 +64,8 @@ _TIME, _OF, _RUNNING, _USAGE, _ACCEPT, _RATE, _QUEUED, _NEW, _P_USAGE, _P_RUNNIN
 
 
 class Run(NamedTuple):
-    """Lines in a row that need not be read. `batches`: the batch lines among them; `times`: of the other lines, in order."""
+    """Lines in a row that need not be read. `batches`: the batch lines among them; `times`: how each line begins that has a time or a
+    prefix, in order, batch lines too; empty where all are batch lines."""
 
     lines: int
     batches: list[_Row]
@@ -84,6 +85,14 @@ class Run(NamedTuple):
             if stamp is not None and is_later(newest, stamp):
                 newest = stamp
         return None if newest == known else newest
+
+    @property
+    def clock(self) -> str:
+        """The time of day of the last line that has one, "" without one."""
+        last = next((time[0] or time[2] for time in reversed(self.times) if time[0] or time[2]), b"")
+        if self.batches and not self.times:
+            last = self.batches[-1][_TIME]
+        return last.decode("ascii").rpartition(" ")[2]
 
     def add_to(self, figures: Figures, totals: Totals, now: float) -> Moment | None:
         """Add the batch lines up. When the last of them was that tells of tokens."""

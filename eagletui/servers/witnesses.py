@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from eagletui.logs.advice import Facts, advice_for, severity_of, summary_of
+from eagletui.logs.causes import signal_code
 from eagletui.logs.state import Diagnosis, PhaseName, Quote
 from eagletui.servers.model import Reason
 from eagletui.shell.kernel import KernelEvent, KernelLog, OomCount
@@ -40,8 +41,6 @@ _OF_THE_GPU = frozenset(
 )
 _OPEN = frozenset({"died-silently", "worker-killed"})
 """The question whether it was killed for memory stands."""
-_BY_STATUS = {9: "worker-killed", 6: "aborted", 7: "shm-exhausted", 11: "segfault"}
-"""By signal, where nothing better is known. SIGBUS: a page of /dev/shm that could not be had."""
 _NO_SUCH_PROGRAM = 127
 
 
@@ -90,13 +89,6 @@ class Witnessed:
     def _pids_are_ours(self) -> bool:
         """Whether the kernel's pids and those of /proc are the same: it named one of ours."""
         return self.kernel is not None and any(event.pid in self.members for event in self.kernel.events)
-
-
-def signal_of(exit_status: int) -> int | None:
-    """The signal that an exit status tells of, in either shape (-9, 137); None for a plain one."""
-    if exit_status < 0:
-        return -exit_status
-    return exit_status - 128 if 128 < exit_status < 128 + 65 else None
 
 
 def unexplained(engine: str, phase: PhaseName | None, *, started: bool) -> Diagnosis:
@@ -197,8 +189,8 @@ def _by_status(old: Diagnosis, seen: Witnessed) -> Diagnosis | None:
     if status is None or old.code not in {"died-silently", "never-started"}:
         return None
     quote = (Quote(0, f"exit status {status}"),)
-    code = _BY_STATUS.get(signal_of(status) or 0)
-    if code is not None:
+    code = signal_code(status)
+    if code:
         return _told_of_the_kernel(_anew(old, code, quote), seen)
     if status == _NO_SUCH_PROGRAM:
         return _anew(old, "never-started", quote, "Its program was not found (exit status 127)")

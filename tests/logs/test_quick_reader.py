@@ -85,6 +85,27 @@ def test_a_log_under_load(seed: int, odd: int, cuts: list[int]) -> None:
     assert without == slow
 
 
+def test_when_is_told_by_the_last_time_however_long_ago() -> None:
+    """Hundreds of lines without a time may stand between."""
+    chatter = "something that means nothing\n" * 300
+    data = (
+        served(3, 0).decode().rstrip("\n") + "\n"
+        + DECODE.format(h=4, m=1, s=1, rank="", r=1, q=0, t=5) + "\n" + chatter
+        + "[2026-11-30 04:05:06] a word\n" + chatter + "Segmentation fault (core dumped)\n"
+    ).encode()  # fmt: skip
+    quick, without, slow = both(data, [])
+    found = slow.servers[0].launches[0].diagnosis
+    assert found is not None
+    assert (found.code, found.clock) == ("segfault", "04:05:06")
+    assert quick == without == slow
+
+
+def test_an_exit_status_is_no_line_of_the_log() -> None:
+    told = explain([served(3, 0)], exit_code=-9).servers[0].launches[0].diagnosis
+    assert told is not None
+    assert [(quote.line, quote.text) for quote in told.evidence] == [(0, "exit code -9")]
+
+
 @pytest.mark.parametrize("name", LOGS)
 def test_recordings(name: str) -> None:
     data = recorded(f"{name}.log")

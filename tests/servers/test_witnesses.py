@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from eagletui.logs.causes import signal_of
 from eagletui.logs.state import Diagnosis, Quote
 from eagletui.servers.model import Reason
-from eagletui.servers.witnesses import Witnessed, refine, signal_of, stands, unexplained
+from eagletui.servers.witnesses import Witnessed, refine, stands, unexplained
 from eagletui.shell.kernel import KernelLog, OomCount, parse_kernel_log
 
 ECHO = Quote(90, "Received sigquit from a child process")
