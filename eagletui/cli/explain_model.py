@@ -10,7 +10,7 @@ from eagletui.logs.explain import Explained, Explanation, Server
 from eagletui.logs.figures import Figure, Figures
 from eagletui.monitor.diagnosis_model import DiagnosisModel, plain
 from eagletui.monitor.masked import masked_args
-from eagletui.monitor.phase_model import PhaseModel, phases_of
+from eagletui.monitor.phase_model import PhaseModel, ProgressModel, phases_of
 
 DIGITS = 4
 RATE_DIGITS = 1
@@ -21,16 +21,6 @@ SUMMED_WHOLE = 1_000.0
 
 class _Model(BaseModel):
     model_config = ConfigDict(frozen=True, populate_by_name=True)
-
-
-class ProgressModel(_Model):
-    """A bar. `rate` per second, `eta_s` seconds."""
-
-    done: int
-    total: int
-    unit: str
-    rate: float | None
-    eta_s: float | None
 
 
 class WarningModel(_Model):

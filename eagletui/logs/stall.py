@@ -56,3 +56,10 @@ def limit_s(phase: PhaseName, pace: Pace | None = None, usual_s: float | None = 
         stalled = max(stalled, times * max(pace.longest_s, pace.interval_s))
         warn = min(max(warn, 2 * pace.longest_s), stalled)
     return Limits(warn, stalled)
+
+
+def clock(seconds: float) -> str:
+    """Minutes and seconds as in "5:12", with hours from an hour on."""
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

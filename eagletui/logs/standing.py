@@ -6,7 +6,7 @@ from eagletui.logs.diagnose import make
 from eagletui.logs.launch import Launch
 from eagletui.logs.records import elapsed
 from eagletui.logs.stage import Moment
-from eagletui.logs.stall import NO_TOKEN_S, limit_s
+from eagletui.logs.stall import NO_TOKEN_S, clock, limit_s
 from eagletui.logs.state import SHOWN_NAMES, Diagnosis, Quote
 
 BUILDING_S = limit_s("compile").stalled_s or 0.0
@@ -30,7 +30,7 @@ def stall(launch: Launch, newest: float | None, idle_s: float) -> Diagnosis | No
         bar = launch.progress
         what = f"no {bar.unit.rstrip('s')} for" if bar is not None and bar.done < bar.total else "nothing moved for"
         where = SHOWN_NAMES[launch.current]
-        return _told(launch, f"{where}: {what} {_clock(quiet)}, where {_clock(limit)} is the limit")
+        return _told(launch, f"{where}: {what} {clock(quiet)}, where {clock(limit)} is the limit")
     if launch.verdict == "ready":
         return _without_tokens(launch, newest, idle_s)
     return None
@@ -56,15 +56,9 @@ def _without_tokens(launch: Launch, newest: float | None, idle_s: float) -> Diag
     ):
         return None
     there = [f"{running:.0f} running" if running else "", f"{queued:.0f} queued" if queued else ""]
-    return _told(launch, f"no token for {_clock(quiet)}, with requests {' and '.join(one for one in there if one)}")
+    return _told(launch, f"no token for {clock(quiet)}, with requests {' and '.join(one for one in there if one)}")
 
 
 def _told(launch: Launch, said: str) -> Diagnosis:
     quotes = tuple(Quote(one.line, one.text) for one in launch.warnings.values() if one.code == "health-check-failed")
     return make(launch.facing, "stalled", said[:1].upper() + said[1:], launch.current, None, quotes)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

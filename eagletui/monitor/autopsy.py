@@ -17,6 +17,7 @@ from eagletui.nodes.base import Node
 from eagletui.servers.model import Member, Server, State
 from eagletui.servers.witnesses import Witnessed, refine, stands, unexplained
 from eagletui.shell.kernel import KernelLog, OomCount, ask_kernel_log, ask_oom_count, parse_kernel_log, parse_oom_count
+from eagletui.shell.processes import TICKS_PER_S
 
 SETTLE_S = 10.0
 """What is written within it may still tell the cause: ranks end one after another, and each flushes its own."""
@@ -25,8 +26,6 @@ SILENT_S = 3.0
 AGAIN_S = 3.0
 """The kernel is asked at the death and once more: a driver reports late."""
 ASK_TIMEOUT_S = 10.0
-TICKS_PER_S = 100
-"""CLK_TCK of every Linux that runs GPUs: field 22 of /proc/PID/stat counts in it."""
 
 
 async def read_kernel_log(node: Node) -> KernelLog:

@@ -9,6 +9,7 @@ from eagletui.gpus.model import Gpu, GpuReport
 from eagletui.logs.state import LogState
 from eagletui.monitor.assessment import Assessment
 from eagletui.monitor.diagnosis_model import DiagnosisModel
+from eagletui.monitor.phase_model import ProgressModel
 from eagletui.monitor.report import (
     GpuErrorModel,
     GpuModel,
@@ -18,7 +19,6 @@ from eagletui.monitor.report import (
     MemberModel,
     MigModel,
     OrphanModel,
-    ProgressModel,
     ReasonModel,
     ServerModel,
     StatusModel,

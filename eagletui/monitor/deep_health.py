@@ -21,7 +21,6 @@ TIMEOUT_S = 30.0
 LOOK_EVERY_S = 1.0
 _CANNOT_TELL = frozenset({401, 403, 404, 405})
 """It has no such path, or not for us: it is not asked again."""
-LATENCIES = 60
 
 
 class Situation(NamedTuple):
@@ -83,6 +82,5 @@ class DeepHealth:
         error, detail = answer.error, answer.detail
         if answer.status in _CANNOT_TELL:
             detail = f"this server cannot be asked for a token by {path} (status {answer.status})"
-        latencies = old.latencies if answer.latency_ms is None else (*old.latencies, answer.latency_ms)[-LATENCIES:]
-        self.view = Health(path, answer.status, answer.latency_ms, now, error, detail, latencies, old.asked + 1)
+        self.view = old.told(answer.status, answer.latency_ms, now, error, detail)
         self._on_change()

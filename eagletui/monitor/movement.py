@@ -11,7 +11,7 @@ from eagletui.monitor.poller import Poller
 from eagletui.servers.family import Identity
 from eagletui.servers.stalls import Moves
 from eagletui.shell.poll import ReadBytes
-from eagletui.shell.processes import StatRow
+from eagletui.shell.processes import TICKS_PER_S, StatRow
 
 ASK_AFTER_S = 15.0
 """A log that is quiet for so long is reason to ask what the family reads."""
@@ -23,8 +23,6 @@ GREW_MIB = 64
 CPU_WINDOW_S = 5.0
 BUSY_SHARE = 0.2
 """Of one core over the window: threads that only wait use a hundredth of it."""
-TICKS_PER_S = 100
-"""CLK_TCK of every Linux that runs GPUs."""
 SUSPENDED_S = 0.9
 """A tool that looks into a process (py-spy, gdb) stops it for less."""
 

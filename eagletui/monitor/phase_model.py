@@ -1,4 +1,4 @@
-"""A launch's phases as JSON, the same list in `explain` and in the results of `wait`, `start` and `restart`."""
+"""A launch's phases and the bar of the present one as JSON, the same in `status`, `explain` and in the results of `wait`, `start` and `restart`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ DIGITS = 4
 DIFFER_S = 1.0
 DIFFER = 0.05
 """Ranks are told one by one when they differ by more than this many seconds, and this share of the slowest."""
+
+
+class ProgressModel(BaseModel):
+    """n/N of a phase's bar; `rate` per second, `eta_s` seconds."""
+
+    model_config = ConfigDict(frozen=True)
+
+    done: int
+    total: int
+    unit: str
+    rate: float | None
+    eta_s: float | None
 
 
 class PhaseModel(BaseModel):

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from eagletui.monitor.diagnosis_model import DiagnosisModel
+from eagletui.monitor.phase_model import ProgressModel
 
 
 class _Model(BaseModel):
@@ -37,16 +38,6 @@ class ReasonModel(_Model):
 
     code: str
     text: str
-
-
-class ProgressModel(_Model):
-    """n/N of the present phase's bar; `rate` per second."""
-
-    done: int
-    total: int
-    unit: str
-    rate: float | None
-    eta_s: float | None
 
 
 class HealthModel(_Model):

@@ -38,7 +38,6 @@ METRICS_EVERY_S = 15.0
 METRICS_ALONE_EVERY_S = 2.0
 """Without a log it is the only one."""
 METRICS_TIMEOUT_S = 5.0
-LATENCIES = 60
 _NEEDED = frozenset({"launcher", "scheduler", "detokenizer"})
 """Roles that every answer passes through."""
 
@@ -360,13 +359,9 @@ class ServerWatch:
                 continue
 
     def _take_health(self, answer: Answer, now: float) -> None:
-        old = self.health
-        latencies = old.latencies if answer.latency_ms is None else (*old.latencies, answer.latency_ms)[-LATENCIES:]
         # Another process on the port answers for itself: the bind that failed is told a moment later.
         self._was_ready = self._was_ready or (answer.status == 200 and not self.server.foreign_listener)
-        self.health = Health(
-            old.path, answer.status, answer.latency_ms, now, answer.error, answer.detail, latencies, old.asked + 1
-        )
+        self.health = self.health.told(answer.status, answer.latency_ms, now, answer.error, answer.detail)
         self._on_change()
 
     async def _watch_metrics(self, prober: Prober) -> None:

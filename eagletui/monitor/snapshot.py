@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 LinkState = Literal["up", "down", "connecting"]
 LinkNeeds = Literal["login", "look"]
 """What a person has to do before it makes sense to try again: answer a login's questions, or look at what is wrong."""
+LATENCIES = 60
+"""Latencies kept, for a sparkline."""
 STALE_S = 15.0
 """A batch line comes every few seconds while tokens flow; older figures are the last ones, not the current ones."""
 
@@ -54,6 +56,13 @@ class Health:
     detail: str | None = None
     latencies: tuple[float, ...] = ()
     asked: int = 0
+
+    def told(
+        self, status: int | None, latency_ms: float | None, at: float, error: str | None, detail: str | None
+    ) -> Health:
+        """The next answer, or that there was none."""
+        latencies = self.latencies if latency_ms is None else (*self.latencies, latency_ms)[-LATENCIES:]
+        return Health(self.path, status, latency_ms, at, error, detail, latencies, self.asked + 1)
 
 
 @dataclass(frozen=True, slots=True)

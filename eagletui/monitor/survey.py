@@ -14,7 +14,7 @@ from eagletui.errors import ChannelError, CommandTimeout, NodeError, UsageError
 from eagletui.gpus.model import GpuReport
 from eagletui.logs.state import LogState
 from eagletui.monitor.assessment import Assessment
-from eagletui.monitor.autopsy import TICKS_PER_S, read_kernel_log
+from eagletui.monitor.autopsy import read_kernel_log
 from eagletui.monitor.drive import find_servers, survey_gpus
 from eagletui.monitor.log_tail import LogTail, read_tail
 from eagletui.monitor.probes import Answer, Prober
@@ -27,6 +27,7 @@ from eagletui.servers.selection import with_log
 from eagletui.servers.stalls import Moves, stillness
 from eagletui.servers.verdict import Evidence, HealthSeen, degraded, judge
 from eagletui.servers.witnesses import Witnessed, refine, stands, unexplained
+from eagletui.shell.processes import TICKS_PER_S
 
 if TYPE_CHECKING:
     from eagletui.monitor.report import StatusModel

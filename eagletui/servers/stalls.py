@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eagletui.logs.stall import Limits, limit_s
+from eagletui.logs.stall import Limits, clock, limit_s
 from eagletui.logs.state import SHOWN_NAMES, LogState, PhaseName
 
 BUSY_TIMES = 2.0
@@ -55,13 +55,6 @@ class Stillness:
             return ""
         words = f"no {self.waits_for} for {clock(self.quiet_s)}"
         return f"{words}, but {' and '.join(self.moving)}" if self.moving and not self.stalled else words
-
-
-def clock(seconds: float) -> str:
-    """Minutes and seconds as in "5:12", with hours from an hour on."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def stillness(log: LogState, quiet_s: float, moves: Moves, usual_s: float | None = None) -> Stillness | None:

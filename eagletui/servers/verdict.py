@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from eagletui.engines.shapes import flags_of, launch_of
-from eagletui.logs.stall import NO_TOKEN_S
+from eagletui.logs.stall import NO_TOKEN_S, clock
 from eagletui.logs.state import SHOWN_NAMES, LogState
 from eagletui.servers.model import Member, Reason, Server, State
-from eagletui.servers.stalls import Stillness, clock, where
+from eagletui.servers.stalls import Stillness, where
 
 FLOWING_S = 15.0
 """A token is "now" for so long: a decode line comes every 40 steps, a few seconds apart at the slowest."""

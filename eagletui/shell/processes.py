@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from eagletui.shell.script import Command
 from eagletui.shell.scripts import PROCESSES
 
+TICKS_PER_S = 100
+"""CLK_TCK of every Linux that runs GPUs: fields 14, 15 and 22 of /proc/PID/stat count in it."""
 _STAT = re.compile(rb"\A(\d{1,10}) \((.*)\) ([A-Za-z])((?: -?\d{1,20}){19,})\s*\Z", re.DOTALL)
 _COMM_LIMIT = 80
 """Bytes: a kernel thread's name has up to 63, a user's 15.

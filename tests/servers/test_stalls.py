@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from eagletui.logs.stall import clock
 from eagletui.logs.state import LogState, Pace, Progress
-from eagletui.servers.stalls import BUSY_TIMES, Moves, clock, stillness
+from eagletui.servers.stalls import BUSY_TIMES, Moves, stillness
 
 WEIGHTS = LogState("starting", "weights", progress=Progress(12, 64, "shards"))
 IDLE = Moves(busy=False)
