@@ -3,6 +3,12 @@
 EagletuiError               exit 2 unless said otherwise
 ├── UsageError              arguments that do not fit together
 ├── ConfigError             a configuration file, with file and line
+├── LaunchingError          a restart, stop or start that was not done, or not to its end
+│   ├── NothingThereError   nothing to stop, or neither record nor profile to start from (exit 14)
+│   ├── RefusedError        it is not ours to do, or preflight says no; the old server is left running (exit 16)
+│   │   └── OvertakenError  another eagletui took the lock: nothing more was done
+│   ├── StopFailedError     members are left, or the GPUs are not free (exit 17)
+│   └── NeverStartedError   the launch died before it served (exit 18)
 ├── HistoryError            the file of earlier launches cannot be used (never ends anything: history is off)
 └── NodeError               exit 20: no link
     ├── UnknownHostError    the name does not resolve
@@ -39,6 +45,45 @@ class HistoryError(EagletuiError):
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
         self.passing = passing
+
+
+class LaunchingError(EagletuiError):
+    """A restart, a stop or a start that was not done, or not to its end. The message also says what is true on the node now."""
+
+    exit_status = 17
+
+
+class NothingThereError(LaunchingError):
+    """There is nothing to stop, or neither a record nor a profile to start from."""
+
+    exit_status = 14
+
+
+class RefusedError(LaunchingError):
+    """Not ours to do, or preflight says no. Nothing was touched. `code` as in launching.plan.Refusal."""
+
+    exit_status = 16
+
+    def __init__(self, message: str, *, code: str = "refused") -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class OvertakenError(RefusedError):
+    """Another eagletui took over the lock; from then on nothing was signalled or launched from here."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code="overtaken")
+
+
+class StopFailedError(LaunchingError):
+    """Members are left after everything that may be done, or GPU memory did not come back."""
+
+
+class NeverStartedError(LaunchingError):
+    """The launch died before it served: its exit status and what it printed are in the message."""
+
+    exit_status = 18
 
 
 class NodeError(EagletuiError):

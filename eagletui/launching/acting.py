@@ -1,0 +1,63 @@
+"""How a step reaches the node: every command of the sequence goes through `Acting.run`, under the fence.
+
+Each command that signals, launches, writes or removes carries the lock's ports and token as its first two arguments and does nothing where the token
+that lies on the node is another: it ends with status FENCED, which is `OvertakenError` here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eagletui.errors import OvertakenError
+from eagletui.nodes.base import Completed, Node
+from eagletui.shell.script import Command
+
+FENCED = 9
+"""Exit status of a script whose token is no longer that of the lock. Its stdout: `fenced` and who holds it now, as `lock-look` tells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """The lock that this sequence holds: the ports in its order, and the token that we made."""
+
+    ports: tuple[int, ...]
+    token: str
+
+    @property
+    def arguments(self) -> tuple[str, str]:
+        """The first two arguments of every script that changes something."""
+        return ",".join(str(port) for port in self.ports), self.token
+
+
+class Acting:
+    """The node, the fence and what is told meanwhile. `dry`: nothing that changes the node is run; `Completed(0, b"", b"")` comes back for it, and a
+    step gives each such command once and goes on. `tell(text, lines)` shows where the running step is. `ran` is called with every command
+    before it runs (the dry run prints them; the log of eagletui keeps their names)."""
+
+    def __init__(
+        self,
+        node: Node,
+        fence: Fence,
+        *,
+        tell: Callable[[str, tuple[str, ...]], None] = lambda _text, _lines: None,
+        ran: Callable[[Command], None] = lambda _command: None,
+        dry: bool = False,
+    ) -> None:
+        self.node = node
+        self.fence = fence
+        self.tell = tell
+        self.dry = dry
+        self._ran = ran
+
+    async def run(self, command: Command, *, timeout: float = 20.0, limit: int = 16 << 20) -> Completed:  # noqa: ASYNC109 - see nodes.base
+        """One standalone command. Raises OvertakenError, and what Node.run raises."""
+        self._ran(command)
+        if self.dry and not command.script.reads_only:
+            return Completed(0, b"", b"")
+        done = await self.node.run(command, timeout=timeout, limit=limit)
+        if done.exit_status == FENCED and not command.script.reads_only:
+            raise OvertakenError(
+                "another eagletui took over the lock of this port: nothing more was signalled or launched from here"
+            )
+        return done
