@@ -64,7 +64,8 @@ Ending = Literal[
 ]
 """How a sequence ended. overtaken: another eagletui took the lock; nothing more was done."""
 Offer = Literal["retry", "show-holder", "restore", "start", "go-on", "end-orphans", "look-at-log"]
-"""What makes sense after a failure. restore: launch the previous command again; start: launch what was going to be launched; go-on: continue at the step reached."""
+"""What makes sense after a failure. restore: launch the previous command again; start: launch what was going to be launched;
+go-on: continue at the step reached."""
 
 EXIT_STATUS: Final[dict[Ending, int]] = {
     "running": 0, "done": 0, "refused": 16, "failed": 17, "never-started": 18, "crashed": 13, "stalled": 12,
