@@ -1,0 +1,1 @@
+"""As in SGLang: where its arguments are parsed."""
