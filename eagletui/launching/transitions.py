@@ -27,6 +27,7 @@ TOLD_TO_END = (
 TOLD_TO_END_AT_LAST = "it was told to end, and that cannot be undone"
 LAUNCHING = "the launch was sent: whether it runs is known within seconds"
 OVER = "it is over"
+ABORTING = "it is being aborted"
 _WHY_NOT: dict[StepName, str] = {StepName.LAUNCH: LAUNCHING, StepName.VERIFY: LAUNCHING}
 
 
@@ -38,12 +39,21 @@ class Began(NamedTuple):
     now_true: str
     timeout_s: float | None = None
 
+    def on(self, progress: Progress) -> Progress:
+        """See after."""
+        return _began(progress, self)
+
 
 class Told(NamedTuple):
     """Where the running step is."""
 
     text: str
     lines: tuple[str, ...] = ()
+
+    def on(self, progress: Progress) -> Progress:
+        """See after."""
+        text, lines = self
+        return _running(progress, lambda step: replace(step, text=text, lines=lines))
 
 
 class Done(NamedTuple):
@@ -53,6 +63,10 @@ class Done(NamedTuple):
     text: str
     lines: tuple[str, ...] | None = None
 
+    def on(self, progress: Progress) -> Progress:
+        """See after."""
+        return replace(_over(progress, "done", self.at, self.text, self.lines), may_stop_now=False)
+
 
 class Skipped(NamedTuple):
     """The next step has nothing to do, and why."""
@@ -60,11 +74,21 @@ class Skipped(NamedTuple):
     step: StepName
     text: str
 
+    def on(self, progress: Progress) -> Progress:
+        """See after."""
+        text = self.text
+        _check_next(progress, self.step)
+        return _with(progress, self.step, lambda one: replace(one, status="skipped", text=text))
+
 
 class Recorded(NamedTuple):
     """The record is on the node."""
 
     record: str
+
+    def on(self, progress: Progress) -> Progress:
+        """See after."""
+        return replace(progress, record=self.record)
 
 
 class Launched(NamedTuple):
@@ -73,15 +97,27 @@ class Launched(NamedTuple):
     process: Identity
     now_true: str
 
+    def on(self, progress: Progress) -> Progress:
+        """See after."""
+        return replace(progress, launched=self.process, now_true=self.now_true)
+
 
 class Drains(NamedTuple):
     """Whether the old server drains, so that `k` could end it now."""
 
     now: bool
 
+    def on(self, progress: Progress) -> Progress:
+        """See after."""
+        return replace(progress, may_stop_now=self.now)
+
 
 class AbortAsked(NamedTuple):
     """Nothing further is begun."""
+
+    def on(self, progress: Progress) -> Progress:
+        """See after."""
+        return replace(progress, may_abort=False, why_not=ABORTING)
 
 
 class Ended(NamedTuple):
@@ -97,6 +133,10 @@ class Ended(NamedTuple):
     printed: tuple[str, ...] = ()
     ready_s: float | None = None
     diagnosis: Diagnosis | None = None
+
+    def on(self, progress: Progress) -> Progress:
+        """See after."""
+        return _ended(progress, self)
 
 
 Event = Began | Told | Done | Skipped | Recorded | Launched | Drains | AbortAsked | Ended
@@ -123,28 +163,7 @@ class WrongOrderError(Exception):
 
 def after(progress: Progress, event: Event) -> Progress:
     """The progress once this happened. Raises WrongOrderError."""
-    if progress.ending != "running":
-        return progress
-    match event:
-        case Began():
-            return _began(progress, event)
-        case Told(text, lines):
-            return _running(progress, lambda step: replace(step, text=text, lines=lines))
-        case Done(at, text, lines):
-            return replace(_over(progress, "done", at, text, lines), may_stop_now=False)
-        case Skipped(step, text):
-            _check_next(progress, step)
-            return _with(progress, step, lambda one: replace(one, status="skipped", text=text))
-        case Recorded(record):
-            return replace(progress, record=record)
-        case Launched(process, now_true):
-            return replace(progress, launched=process, now_true=now_true)
-        case Drains(now):
-            return replace(progress, may_stop_now=now)
-        case AbortAsked():
-            return replace(progress, may_abort=False, why_not="it is being aborted")
-        case Ended():
-            return _ended(progress, event)
+    return progress if progress.ending != "running" else event.on(progress)
 
 
 def _began(progress: Progress, event: Began) -> Progress:
