@@ -70,7 +70,7 @@ class LaunchRecord:
     launcher's start to the begin of its log. `read` and `size`: bytes that came from a disk while the weights were
     loaded, and of how many; `cold` what that means (None: it could not be seen). `ended`: what became of a server that
     had been ready. `args`: the numbers among the arguments that the server printed (text may hold what is secret).
-    `origin`: who saw or made it.
+    `origin`: who saw or made it ("watched", "eagletui"). `profile` and `variant`: what eagletui launched it from.
     """
 
     identity: Identity
@@ -89,6 +89,23 @@ class LaunchRecord:
     cold: bool | None = None
     args: tuple[tuple[str, float], ...] = ()
     origin: str = "watched"
+    profile: str | None = None
+    variant: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PastLaunch:
+    """A launch on a machine, as what was kept tells it again. `key` as Identity.key; `command` is masked."""
+
+    key: str
+    engine: str
+    fingerprint: str
+    command: tuple[str, ...]
+    outcome: Outcome
+    diagnosis: str | None
+    ended: str | None = None
+    profile: str | None = None
+    variant: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

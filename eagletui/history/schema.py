@@ -48,6 +48,7 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE INDEX launches_like ON launches (machine, engine, model, tp, started)",
     ),
     ("ALTER TABLE launches ADD COLUMN args TEXT",),
+    ("ALTER TABLE launches ADD COLUMN profile TEXT", "ALTER TABLE launches ADD COLUMN variant TEXT"),
 )
 """Statements by the version that they lead to, from 1: each is carried out once, in one transaction with its number
 (PRAGMA user_version). One that was released is never changed; what changes is added behind it."""

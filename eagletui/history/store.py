@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TypeVar, cast
 
 from eagletui.errors import HistoryError
-from eagletui.history.launches import EarlierLaunch, Identity, LaunchKind, LaunchRecord
+from eagletui.history.launches import EarlierLaunch, Identity, LaunchKind, LaunchRecord, PastLaunch
 from eagletui.history.schema import APPLICATION_ID, MIGRATIONS
 from eagletui.logs.advice import Before
 from eagletui.logs.state import SHOWN_NAMES, PhaseName
@@ -33,6 +33,8 @@ BUSY_S = 1.0
 TRIES = 3
 """Some locks are refused at once whatever the busy timeout (two that make the file, or change it to WAL): try again."""
 RETRY_S = 0.1
+WATCHED = "watched"
+"""Origin of a launch that somebody else made."""
 _BETTER = ("unknown", "stopped", "crashed", "ready")
 """Outcomes: of two that saw one launch, who saw more is right."""
 
@@ -68,6 +70,10 @@ class History:
         """How launches with the same fingerprint on the same machine ended, oldest first, for what is advised. Never the launch
         itself."""
         return self._use(lambda connection: _before(connection, kind, identity))
+
+    def latest(self, machine: str) -> tuple[PastLaunch, ...]:
+        """The last launches on a machine, newest first."""
+        return self._use(lambda connection: _latest(connection, machine))
 
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
@@ -178,8 +184,9 @@ def _writing(connection: sqlite3.Connection) -> Iterator[None]:
 _COLUMNS = (
     "key", "machine", "node", "engine", "model", "tp", "fingerprint", "flags", "command", "started",
     "outcome", "ready_s", "lead_s", "diagnosis", "ended", "weights_read", "weights_size", "cold", "origin", "args",
+    "profile", "variant",
 )  # fmt: skip
-_LATER = ("lead_s", "diagnosis", "ended", "weights_read", "weights_size", "cold", "args")
+_LATER = ("lead_s", "diagnosis", "ended", "weights_read", "weights_size", "cold", "args", "profile", "variant")
 """What a second look may add to a launch."""
 
 
@@ -206,6 +213,8 @@ def _row(launch: LaunchRecord) -> dict[str, object]:
         "cold": None if launch.cold is None else int(launch.cold),
         "origin": launch.origin,
         "args": json.dumps(dict(launch.args)) if launch.args else None,
+        "profile": launch.profile,
+        "variant": launch.variant,
     }
 
 
@@ -224,6 +233,8 @@ def _write(connection: sqlite3.Connection, launch: LaunchRecord) -> None:
         number, outcome = known
         added = ", ".join(f"{name} = coalesce(:{name}, {name})" for name in _LATER)
         connection.execute(f"UPDATE launches SET {added} WHERE key = :key", row)  # noqa: S608 - our own names
+        if launch.origin != WATCHED:  # who made it knows more than who saw it
+            connection.execute("UPDATE launches SET origin = :origin WHERE key = :key", row)
         if _BETTER.index(launch.outcome) > _BETTER.index(outcome):
             connection.execute("UPDATE launches SET outcome = :outcome, ready_s = :ready_s WHERE key = :key", row)
             _write_phases(connection, number, launch)
@@ -279,4 +290,16 @@ def _before(connection: sqlite3.Connection, kind: LaunchKind, identity: Identity
     ).fetchall()
     return tuple(
         Before(code, json.loads(args) if args else {}, outcome == "ready") for outcome, code, args in reversed(rows)
+    )
+
+
+def _latest(connection: sqlite3.Connection, machine: str) -> tuple[PastLaunch, ...]:
+    rows = connection.execute(
+        "SELECT key, engine, fingerprint, command, outcome, diagnosis, ended, profile, variant FROM launches "
+        "WHERE machine = ? ORDER BY started DESC LIMIT ?",
+        (machine, NEWEST),
+    ).fetchall()
+    return tuple(
+        PastLaunch(key, engine, fingerprint, tuple(json.loads(command)), outcome, code, ended, profile, variant)
+        for key, engine, fingerprint, command, outcome, code, ended, profile, variant in rows
     )

@@ -62,6 +62,25 @@ def test_a_launch_is_kept_with_its_phases(history: History) -> None:
     assert json.loads(phases[1][3]) == {"TP0": 40.0, "TP1": 1.0}
 
 
+def test_who_made_a_launch_stays_told_when_it_is_watched(history: History) -> None:
+    made = replace(launch(outcome="unknown"), origin="eagletui", profile="k25", variant="steps2")
+    for first, second in ((made, launch()), (launch(2), replace(made, identity=launch(2).identity))):
+        history.record(first)
+        history.record(second)
+    assert [(row["outcome"], row["origin"], row["profile"], row["variant"]) for row in rows(history)] == [
+        ("ready", "eagletui", "k25", "steps2")
+    ] * 2
+    history.record(launch(3, outcome="crashed", diagnosis="cuda-oom"))
+    told = history.latest("m1 gpu-node")
+    assert [(one.outcome, one.diagnosis, one.profile) for one in told] == [
+        ("crashed", "cuda-oom", None),
+        ("ready", None, "k25"),
+        ("ready", None, "k25"),
+    ]
+    assert told[0].command == launch().command
+    assert history.latest("another") == ()
+
+
 def test_it_is_private_and_stays_one_file(history: History) -> None:
     history.path.parent.mkdir(parents=True, mode=0o755)
     history.path.touch(0o644)
@@ -224,22 +243,22 @@ def test_an_empty_file_becomes_one_of_ours(history: History) -> None:
 
 def test_a_later_version_brings_what_is_there_along(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     history.record(launch(1))
-    later = (*MIGRATIONS, ("ALTER TABLE launches ADD COLUMN profile TEXT", "UPDATE launches SET profile = 'k25'"))
+    later = (*MIGRATIONS, ("ALTER TABLE launches ADD COLUMN later TEXT", "UPDATE launches SET later = 'k25'"))
     monkeypatch.setattr(store, "MIGRATIONS", later)
     history.record(launch(2))
-    assert [(row["profile"], row["outcome"]) for row in rows(history)] == [("k25", "ready"), (None, "ready")]
+    assert [(row["later"], row["outcome"]) for row in rows(history)] == [("k25", "ready"), (None, "ready")]
     assert rows(history, "PRAGMA user_version")[0][0] == len(later)
 
 
 def test_a_migration_that_fails_changes_nothing(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
     history.record(launch(1))
-    broken = (*MIGRATIONS, ("ALTER TABLE launches ADD COLUMN profile TEXT", "UPDATE nowhere SET x = 1"))
+    broken = (*MIGRATIONS, ("ALTER TABLE launches ADD COLUMN later TEXT", "UPDATE nowhere SET x = 1"))
     monkeypatch.setattr(store, "MIGRATIONS", broken)
     with pytest.raises(HistoryError, match="nowhere"):
         history.record(launch(2))
     monkeypatch.undo()
     history.record(launch(2))
-    assert "profile" not in rows(history)[0].keys()  # noqa: SIM118 - a Row is no mapping
+    assert "later" not in rows(history)[0].keys()  # noqa: SIM118 - a Row is no mapping
 
 
 def test_a_file_of_a_newer_version_is_left_as_it_is(history: History) -> None:
