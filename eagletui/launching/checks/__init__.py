@@ -1,0 +1,1 @@
+"""Preflight checks: pure functions from facts to Check. `doctor` lists the same ones."""
