@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from eagletui.gpus.model import GpuReport
 from eagletui.history.launches import PastLaunch, kept_command, kind_of
 from eagletui.launching.plan import Holder, Kept, Question, Refusal
+from eagletui.launching.words import age, plain
 from eagletui.logs.advice import summary_of
 from eagletui.servers.model import Inventory, Server
 from eagletui.servers.record import Kind, Record
-from eagletui.shell.masking import mask_text, shown
 
 SAME_CRASHES = 2
 """Times in a row that the same launch ended by the same cause: a third would as well."""
@@ -54,7 +54,7 @@ def kept_by_script(kept: Kept) -> Question | None:
     """Somebody waits for the server, and may start it anew."""
     if kept.kind != "script":
         return None
-    who = shown(mask_text(kept.name)) or "a script"
+    who = plain(kept.name) or "a script"
     where = (
         "" if kept.pid is None else f" (pid {kept.pid}{'' if kept.since_s is None else ', for ' + age(kept.since_s)})"
     )
@@ -112,7 +112,7 @@ def gpus_forbid(report: GpuReport, indexes: Collection[int] | None) -> Refusal |
     """The driver does not work, or a GPU that the launch would use is lost. `indexes` None: all."""
     error = report.error
     if error is not None and error.code == "driver-mismatch":
-        return _of_no_help(f"nvidia-smi says {error.text!r}: {CERTAIN['driver-mismatch']}")
+        return _of_no_help(f"nvidia-smi says {plain(error.text)!r}: {CERTAIN['driver-mismatch']}")
     lost = [gpu.index for gpu in report.gpus if gpu.state == "lost" and (indexes is None or gpu.index in indexes)]
     if not lost:
         return None
@@ -136,9 +136,9 @@ def _other_servers(inventory: Inventory, chosen: Server | None) -> Iterator[str]
     for one in inventory.servers:
         if chosen is not None and one.launcher.pid == chosen.launcher.pid:
             continue
-        whose = "" if one.ours else f" of {shown(one.user or 'another user')}"
+        whose = "" if one.ours else f" of {plain(one.user or 'another user')}"
         port = "" if one.port is None else f" on port {one.port}"
-        model = "" if one.model is None else f" ({shown(one.model)})"
+        model = "" if one.model is None else f" ({plain(one.model)})"
         yield f"Another server{whose} runs here: {one.engine}{port}{model}, pid {one.pid}. It is left alone."
 
 
@@ -152,13 +152,5 @@ def _others_memory(holders: Sequence[Holder]) -> Iterator[str]:
         gpus = sorted({one.gpu for one in held})
         named = ", ".join(str(index) for index in gpus)
         pids = ", ".join(str(one.pid) for one in held[:SHOWN]) + (" …" if len(held) > SHOWN else "")
-        who = shown(user) if user else "Somebody who cannot be seen from here"
+        who = plain(user) if user else "Somebody who cannot be seen from here"
         yield f"{who} holds {total / 1024:.1f} GiB on GPU {named} (pid {pids}). Nothing of it is touched."
-
-
-def age(seconds: float) -> str:
-    """ "12 s", "5 min", "3 h", "2 d"."""
-    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"
