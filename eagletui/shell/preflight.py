@@ -352,17 +352,13 @@ def _paths(lines: dict[str, list[str]]) -> tuple[tuple[str, PathFact], ...]:
 
 
 def _weights(rows: list[list[str]]) -> tuple[tuple[int, Weights], ...]:
-    numbers = ((*(_number(word) for word in words[:6]), words[6]) for words in rows)
-    return tuple(
-        (n, Weights(count, broken, unreadable, shards, total, _number(size)))
-        for n, count, broken, unreadable, shards, total, size in numbers
-        if n is not None
-        and count is not None
-        and broken is not None
-        and unreadable is not None
-        and shards is not None
-        and total is not None
-    )
+    found: dict[int, Weights] = {}
+    for words in rows:
+        numbers = [number for number in map(_number, words[:6]) if number is not None]
+        if len(numbers) == 6:
+            n, count, broken, unreadable, shards, total = numbers
+            found[n] = Weights(count, broken, unreadable, shards, total, _number(words[6]))
+    return tuple(found.items())
 
 
 def _handle(rows: list[list[str]]) -> tuple[int, str] | None:
