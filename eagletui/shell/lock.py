@@ -31,6 +31,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from eagletui.shell.fragments import READ_KEY, FENCE, READ_PORTS
 from eagletui.shell.processes import as_text
 from eagletui.shell.script import Command, Script
 
@@ -40,67 +41,6 @@ TAKEN_ALREADY: Final = 7
 """Exit status of `lock-take` where somebody holds one of the ports."""
 NOT_WRITTEN: Final = 6
 """Exit status of `lock-take` where the lock could not be written (/tmp full, read-only)."""
-
-# Builtins only, as `fence` is called before each signal. Numbers are looked at before they are used as such: bash runs what stands in a subscript.
-_PORTS = r"""
-unset IFS
-unset -f kill read printf test 2>/dev/null
-lock_ports=; lock_rest=${1:-},
-while [ -n "$lock_rest" ]; do
-lock_port=${lock_rest%%,*}; lock_rest=${lock_rest#*,}
-case $lock_port in ''|*[!0-9]*|0?*|??????*) printf '%s\n' 'not a port' >&2; exit 2;; esac
-lock_ports="$lock_ports $lock_port"
-done
-lock_word() {
-lock_hex=
-if [ -f "$1" ] && [ ! -L "$1" ]; then lock_hex=$(od -An -v -tx1 -N 160 "$1" 2>/dev/null | tr -d ' \n'); lock_hex=${lock_hex%0a}; fi
-printf ' %s' "${lock_hex:--}"
-}
-lock_number() {
-lock_value=
-if [ -f "$1" ] && [ ! -L "$1" ]; then read -r lock_value lock_more 2>/dev/null <"$1"; fi
-case $lock_value in ''|*[!0-9]*|0?*|??????????????*) lock_value=-;; esac
-}
-lock_since() {
-lock_number "$1"; lock_age=-
-if [ "$lock_value" != - ] && [ "$lock_value" -le "$lock_up" ]; then lock_age=$((lock_up - lock_value)); fi
-}
-lock_clock() {
-lock_up=0; read -r lock_up lock_more 2>/dev/null </proc/uptime; lock_up=${lock_up%%.*}
-case $lock_up in ''|*[!0-9]*) lock_up=0;; esac
-lock_boot=-; read -r lock_boot 2>/dev/null </proc/sys/kernel/random/boot_id
-}
-"""
-
-_TOKEN = r"""
-lock_token=${2:-}
-case $lock_token in ''|*[!0-9A-Za-z]*|???????????????????????????????????????????????????????????????*) printf '%s\n' 'not a token' >&2; exit 2;; esac
-"""
-
-FENCE: Final = (
-    _PORTS
-    + _TOKEN
-    + r"""
-fenced() {
-printf 'fenced'; lock_word "$lock_at/owner"; lock_word "$lock_at/client"
-lock_clock; lock_since "$lock_at/since"
-printf ' %s' "$lock_age"; lock_word "$lock_at/step"; printf ' %s\n' "$lock_port"
-exit 9
-}
-fence() {
-for lock_port in $lock_ports; do
-lock_at=/tmp/eagletui-lock-$lock_port; lock_seen=
-if [ -d "$lock_at" ] && [ ! -L "$lock_at" ] && [ -O "$lock_at" ]; then read -r lock_seen 2>/dev/null <"$lock_at/token"; fi
-[ "$lock_seen" = "$lock_token" ] || fenced
-done
-}
-fence
-lock_clock
-for lock_port in $lock_ports; do { printf '%-12s\n' "$lock_up" 1<>"/tmp/eagletui-lock-$lock_port/lease"; } 2>/dev/null; done
-shift 2
-"""
-)
-"""Text that a script which changes something begins with. It defines `fence`."""
 
 _JUDGE = r"""
 lock_judge() {
@@ -147,8 +87,8 @@ case $lease_s in ''|*[!0-9]*|0?*|???????*) printf '%s\n' 'not a number of second
 
 LOCK_TAKE: Final = Script(
     "lock-take",
-    _PORTS
-    + _TOKEN
+    READ_PORTS
+    + READ_KEY
     + "lease_s=${6:-}"
     + _LEASE_ARGUMENT
     + _JUDGE
@@ -248,7 +188,7 @@ exit 0
 
 LOCK_LOOK: Final = Script(
     "lock-look",
-    _PORTS
+    READ_PORTS
     + "lease_s=${2:-}"
     + _LEASE_ARGUMENT
     + _JUDGE
@@ -355,7 +295,8 @@ def _holder(words: list[str]) -> Holder | None:
 
 def parse_lock(output: bytes) -> LockAnswer:
     """What `lock-take` or `lock-look` printed. Total."""
-    taken, free = [], []
+    taken: list[int] = []
+    free: list[int] = []
     holders: list[Holder] = []
     overtook: list[Holder] = []
     complete = False

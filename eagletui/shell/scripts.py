@@ -1,8 +1,8 @@
 r"""The named scripts that read a node, and the exact shape of what each prints. Parsers stand in the modules named beside each.
 
 All are POSIX sh (bash, dash, busybox), start few programs, write nothing to the node, and take values as positional arguments only. No script sends
-a signal (but `kept-log` to its own child): a stream ends because its stdin ends, because what keeps it ends (`tail --pid` of the poller), or because
-its pipe is closed; and `timeout` ends it after its lease (LEASE, seconds), since a client that vanished closes nothing.
+a signal (but `kept-log` to its own child, by the text that `signal` is made of): a stream ends because its stdin ends, because what keeps it ends
+(`tail --pid` of the poller), or because its pipe is closed; and `timeout` ends it after its lease (LEASE, seconds), since a client that vanished closes nothing.
 
 processes              (processes.py)  one whole process table
     @sys\n boot_id\n CLK_TCK\n uptime seconds\n epoch seconds\n own uid\n own pid of this shell\n \0@stat\n  all /proc/PID/stat, concatenated
@@ -49,6 +49,7 @@ oom-count PID|VERSION/PATH   (kernel.py)  how often the kernel killed for memory
 
 from __future__ import annotations
 
+from eagletui.shell.fragments import SEND
 from eagletui.shell.script import Script
 
 LEASE_S = 900
@@ -265,7 +266,8 @@ exit 0
 
 KEPT_LOG = Script(
     "kept-log",
-    r"""
+    SEND
+    + r"""
 since=$3; timed=
 timeout 1 true >/dev/null 2>&1 && timed="timeout $4"
 case $1 in
@@ -280,11 +282,13 @@ if [ -n "$since" ]; then set -- "$@" --no-tail "--after-cursor=$since"; else set
 *) printf '%s\n' "nobody keeps such a log" >&2; exit 2;;
 esac
 $timed "$@" </dev/null 2>&1 &
-reader=$!
+reader=$!; started=
+stat_of "$reader" && [ "$stat_parent" = "$$" ] && started=$stat_started
 exec >/dev/null
 $timed cat
-# It may have ended long ago, and its number be somebody else's: only while it is our child is it signalled.
-IFS=' ' read -r pid name state parent rest 2>/dev/null <"/proc/$reader/stat" && [ "$parent" = "$$" ] && kill "$reader" 2>/dev/null
+# It may have ended long ago, and its number be somebody else's: `send` looks.
+send_prepare
+send TERM "$reader" "$started"
 exit 0
 """,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -135,11 +136,13 @@ def test_only_a_child_is_signalled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """The tool may have ended long before, and its number be somebody else's: here it is, by another parent."""
     programs = tmp_path / "programs"
     programs.mkdir()
-    (programs / "docker").write_text("#!/bin/sh\nexit 0\n")
+    (programs / "docker").write_text("#!/bin/sh\nexec sleep 1\n")
     (programs / "docker").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     with subprocess.Popen(["sleep", "60"]) as other:
-        text = KEPT_LOG.text.replace("reader=$!", f"reader={other.pid}")
+        text = KEPT_LOG.text.replace('send TERM "$reader"', f"send TERM {other.pid}")
+        assert text != KEPT_LOG.text
+        time.sleep(0.03)  # start times count in ticks of 10 ms
         with stream(Command(Script("kept-log", text), ("docker", "x", "", "60")), tmp_path, shell) as process:
             assert process.stdout is not None
         assert process.returncode == 0
@@ -148,8 +151,6 @@ def test_only_a_child_is_signalled(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def _until(reader: Reading, enough: Callable[[bytes], bool]) -> None:
-    import time
-
     said, end = b"", time.monotonic() + 10
     while not enough(said):
         assert time.monotonic() < end, said
