@@ -89,18 +89,19 @@ class JsonOutput:
         from eagletui.monitor.event_model import event_of
 
         for one in happenings:
-            self._write(event_of(one).model_dump_json(by_alias=True))
+            self.write(event_of(one).model_dump_json(by_alias=True))
 
     def end(self, ended: Ended, waited_s: float, estimate: Estimate | None) -> None:
         """See Output."""
         from eagletui.monitor.event_model import result_of
 
-        self._write(result_of(ended).model_dump_json(by_alias=True))
+        self.write(result_of(ended).model_dump_json(by_alias=True))
         if ended.exit != READY:
             said = next(text.end_lines(ended, waited_s=waited_s, colour=False, estimate=estimate))
             write_all(STDERR, f"eagletui: {said}\n".encode())
 
-    def _write(self, line: str) -> None:
+    def write(self, line: str) -> None:
+        """Write an event."""
         write_all(self.descriptor, f"{line}\n".encode())
 
 
@@ -139,7 +140,7 @@ class PlainOutput(_Lines):
 
     def connecting(self, name: str) -> None:
         """See Output."""
-        self._say(f"connecting to {text.safe(name)} …")
+        self.say(f"connecting to {text.safe(name)} …")
 
     def show(self, happenings: Sequence[Happening], snapshot: Snapshot) -> None:
         """See Output."""
@@ -147,16 +148,17 @@ class PlainOutput(_Lines):
         if not said and snapshot.at - self._said_at >= QUIET_S:
             said = [text.live_line(snapshot, WIDE)]
         for line in said:
-            self._say(line)
+            self.say(line)
         if said or self._said_at == float("inf"):
             self._said_at = snapshot.at
 
     def end(self, ended: Ended, waited_s: float, estimate: Estimate | None) -> None:
         """See Output."""
         for line in self.last_lines(ended, waited_s, estimate):
-            self._say(line)
+            self.say(line)
 
-    def _say(self, line: str) -> None:
+    def say(self, line: str) -> None:
+        """Write a line with the time of day."""
         write_all(self.descriptor, f"{text.stamped(line, time.time())}\n".encode())
 
 
@@ -169,27 +171,29 @@ class LiveOutput(_Lines):
 
     def connecting(self, name: str) -> None:
         """See Output."""
-        self._draw([], f"  connecting to {text.safe(name)} …")
+        self.draw([], f"  connecting to {text.safe(name)} …")
 
     def show(self, happenings: Sequence[Happening], snapshot: Snapshot) -> None:
         """See Output."""
-        self._draw(list(self.lines(happenings, snapshot)), text.live_line(snapshot, self._room()))
+        self.draw(list(self.lines(happenings, snapshot)), text.live_line(snapshot, self.room()))
 
     def end(self, ended: Ended, waited_s: float, estimate: Estimate | None) -> None:
         """See Output."""
-        self._draw(list(self.last_lines(ended, waited_s, estimate)), "")
+        self.draw(list(self.last_lines(ended, waited_s, estimate)), "")
 
-    def _room(self) -> int:
+    def room(self) -> int:
+        """Columns of the line that is redrawn."""
         try:
             columns = os.get_terminal_size(self.descriptor).columns
         except OSError:
             columns = 0
         return (columns or NO_WIDTH) - 1  # the last column would wrap
 
-    def _draw(self, lines: list[str], live: str) -> None:
+    def draw(self, lines: list[str], live: str) -> None:
+        """Lines that stay, and below them the one that is redrawn."""
         if not lines and live == self._drawn:
             return
-        room, out = self._room(), "\r"
+        room, out = self.room(), "\r"
         left = min(text.cells(self._drawn), room)  # of what stands there; a narrower terminal has wrapped the rest
         for line in lines:
             out += line + " " * max(0, left - text.cells(line)) + "\n"
