@@ -112,7 +112,7 @@ class _Lines:
     settled_s = 1.0
 
     def __init__(self, *, colour: bool, live: bool) -> None:
-        self._colour = colour
+        self.colour = colour
         self._live = live
         self._told_several = False
         self._sparse = text.Sparse()
@@ -124,11 +124,11 @@ class _Lines:
             yield text.several(snapshot.inventory.servers)
         for one in happenings:
             if self._live or not isinstance(one, ProgressTold) or self._sparse.takes(one, snapshot.at):
-                yield from text.lines_of(one, colour=self._colour, live=self._live)
+                yield from text.lines_of(one, colour=self.colour, live=self._live)
 
     def last_lines(self, ended: Ended, waited_s: float, estimate: Estimate | None) -> Iterator[str]:
         """How it ended."""
-        return text.end_lines(ended, waited_s=waited_s, colour=self._colour, estimate=estimate)
+        return text.end_lines(ended, waited_s=waited_s, colour=self.colour, estimate=estimate)
 
 
 class PlainOutput(_Lines):
