@@ -7,8 +7,8 @@ import re
 import signal
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -123,8 +123,10 @@ async def wait_for(
     port: int | None = None,
     log_path: str | None = None,
     history: History | None = None,
+    hears_signals: bool = True,
 ) -> int:
-    """Connect and wait; gives the exit status. `history`: see NodeMonitor. Raises NobodyReads."""
+    """Connect and wait; gives the exit status. `history`: see NodeMonitor. Without `hears_signals` whoever called hears them, and cancels.
+    Raises NobodyReads."""
     from eagletui.monitor.happenings import Teller
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.monitor.waiting import Waiting
@@ -143,7 +145,7 @@ async def wait_for(
     monitor.on_change = news.set
     running = asyncio.create_task(monitor.run())
     try:
-        with _told_to_end(news, out.descriptor) as told:
+        with told_to_end(news.set, out.descriptor) if hears_signals else nullcontext(list[int]()) as told:
             while True:
                 snapshot = monitor.snapshot()
                 look = waiting.interrupted(snapshot, told[0]) if told else waiting.look(snapshot)
@@ -194,14 +196,14 @@ def _no_link(error: EagletuiError | str) -> Ended:
 
 
 @contextmanager
-def _told_to_end(news: asyncio.Event, descriptor: int) -> Iterator[list[int]]:
-    """Exit statuses of what told us to end: a signal, or that nobody reads what we write, or the terminal is gone."""
+def told_to_end(news: Callable[[], None], descriptor: int) -> Iterator[list[int]]:
+    """Exit statuses of what told us to end: a signal, or that nobody reads what we write, or the terminal is gone. `news` is called after each."""
     told: list[int] = []
     loop = asyncio.get_running_loop()
 
     def end(status: int) -> None:
         told.append(status)
-        news.set()
+        news()
 
     def end_from_thread(status: int) -> None:
         with suppress(RuntimeError):  # it is over already
