@@ -12,6 +12,8 @@ from eagletui.launching.recipe import Recipe
 from eagletui.launching.steps import GRACE_S
 from eagletui.servers.family import Identity
 from eagletui.servers.model import Orphan, Server
+from eagletui.servers.ownership import NOBODY
+from eagletui.servers.ownership import Kept as Kept  # noqa: PLC0414 - read from here as a part of the plan
 from eagletui.servers.record import Kind, Record
 
 Result = Literal["ok", "warn", "fail", "unknown"]
@@ -78,21 +80,10 @@ class Leftover:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """Who keeps a server (RESTART.md, the table). `kind`: "nobody", "keeper" (ours), "shell" (interactive), "script" (will go on), "unit", "container",
-    "slurm", "ranks", "unseen". `name`, `pid` and `since_s` (age in seconds) as far as there are any."""
-
-    kind: str
-    name: str = ""
-    pid: int | None = None
-    since_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Wish:
     """What the person asked for. `server`: its id (snapshot, inventory); `port` and `profile` choose otherwise. `changes`: flags by name without hyphens,
-    with their value, True for a switch, False or None to remove it. `again`: do it although it was refused as of no help. `back`: the last launch that worked.
-    `pid`: the process that the person named as the launcher. `launcher`: instead of the profile's."""
+    with their value, True for a switch, False or None to remove it, a tuple for several values (engines.command_line.Value). `again`: do it although it
+    was refused as of no help. `back`: the last launch that worked. `pid`: the process that the person named as the launcher. `launcher`: instead of the profile's."""
 
     kind: Kind
     server: str | None = None
@@ -100,7 +91,7 @@ class Wish:
     pid: int | None = None
     profile: str | None = None
     variant: str | None = None
-    changes: tuple[tuple[str, str | bool | None], ...] = ()
+    changes: tuple[tuple[str, str | bool | tuple[str, ...] | None], ...] = ()
     launcher: str | None = None
     again: bool = False
     back: bool = False
@@ -119,7 +110,7 @@ class Plan:
     server: Server | None
     family: tuple[Identity, ...] = ()
     since_s: float | None = None
-    kept: Kept = Kept("nobody")
+    kept: Kept = NOBODY
     recipe: Recipe | None = None
     changes: tuple[FlagChange, ...] = ()
     holders: tuple[Holder, ...] = ()

@@ -2,7 +2,8 @@ r"""The named scripts that read a node, and the exact shape of what each prints.
 
 All are POSIX sh (bash, dash, busybox), start few programs, write nothing to the node, and take values as positional arguments only. No script sends
 a signal (but `kept-log` to its own child, by the text that `signal` is made of): a stream ends because its stdin ends, because what keeps it ends
-(`tail --pid` of the poller), or because its pipe is closed; and `timeout` ends it after its lease (LEASE, seconds), since a client that vanished closes nothing.
+(`tail --pid` of the poller), or because its pipe is closed; and `timeout` ends it after its lease (LEASE, seconds), since a client that vanished closes
+nothing.
 
 processes              (processes.py)  one whole process table
     @sys\n boot_id\n CLK_TCK\n uptime seconds\n epoch seconds\n own uid\n own pid of this shell\n \0@stat\n  all /proc/PID/stat, concatenated
