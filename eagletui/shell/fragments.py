@@ -74,13 +74,13 @@ READ_PROCESS: Final = r"""
 unset IFS
 unset -f kill read printf test 2>/dev/null
 stat_of() {
-stat_comm=; stat_state=; stat_parent=; stat_tty=; stat_threads=; stat_started=; stat_whole=
+stat_comm=; stat_state=; stat_parent=; stat_group=; stat_session=; stat_tty=; stat_threads=; stat_started=; stat_whole=
 while IFS= read -r stat_line || [ -n "$stat_line" ]; do stat_whole="$stat_whole $stat_line"; done 2>/dev/null <"/proc/$1/stat"
 case $stat_whole in *')'*) ;; *) return 1;; esac
 stat_comm=${stat_whole%')'*}; stat_comm=${stat_comm#*'('}
 set -- ${stat_whole##*')'}
 [ $# -ge 20 ] || return 1
-stat_state=$1; stat_parent=$2; stat_tty=$5; stat_threads=${18}; stat_started=${20}
+stat_state=$1; stat_parent=$2; stat_group=$3; stat_session=$4; stat_tty=$5; stat_threads=${18}; stat_started=${20}
 }
 uid_of() {
 uid_real=; uid_effective=; uid_saved=

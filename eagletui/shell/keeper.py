@@ -207,7 +207,7 @@ if [ "$p" = "$keeper" ]; then continue; fi
 if [ "$stat_session" = "$pid" ] || [ "$stat_session" = "$keeper" ]; then printf 'member %s %s\n' "$p" "$stat_started"; fi
 done
 fi
-status=; if [ -f "$dir/exit" ]; then read -r status stat_more 2>/dev/null <"$dir/exit"; fi
+status=; if [ -f "$dir/exit" ]; then read -r status status_more 2>/dev/null <"$dir/exit"; fi
 case $status in ''|*[!0-9]*|????*) ;; *) printf 'exit %s\n' "$status";; esac
 printf '@tail\n'
 if [ -n "$log" ] && [ -f "$log" ]; then tail -c 4096 "$log" 2>/dev/null | tail -n "$lines"; fi

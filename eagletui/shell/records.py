@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from typing import Final, Literal
 
-from eagletui.shell.fragments import FENCE
+from eagletui.shell.fragments import FENCE, READ_PROCESS
 from eagletui.shell.masking import MASK
 from eagletui.shell.processes import as_text
 from eagletui.shell.script import Command, Script
@@ -78,20 +78,14 @@ root=${state%/}/eagletui/launches/$machine
 hex() { od -An -v -tx1 2>/dev/null | tr -d ' \n'; }
 """
 
-# Defines `alive PID STARTED`: 0 when that very process is there, and not only its exit status; `stat_of PID`, the fields of its stat from the third on
-# in `stat_1` … as far as they are needed. Builtins only; a name may hold anything, so what counts comes after the last `)` of the last line.
-ALIVE: Final = r"""
-stat_of() {
-stat_state=; stat_parent=; stat_group=; stat_session=; stat_threads=; stat_started=; stat_line=; stat_more=
-while IFS= read -r stat_more || [ -n "$stat_more" ]; do stat_line=$stat_more; done 2>/dev/null <"/proc/$1/stat"
-set -- ${stat_line##*)}
-[ $# -ge 20 ] || return 1
-stat_state=$1; stat_parent=$2; stat_group=$3; stat_session=$4; stat_threads=${18}; stat_started=${20}
-}
+# Defines `alive PID STARTED`: 0 when that very process is there, and not only its exit status; and `identity_in FILE`, which reads such a pair. Builtins only.
+ALIVE: Final = (
+    READ_PROCESS
+    + r"""
 identity_in() {
 identity_pid=; identity_started=
 [ -f "$1" ] || return 1
-read -r identity_pid identity_started stat_more 2>/dev/null <"$1"
+read -r identity_pid identity_started identity_more 2>/dev/null <"$1"
 case $identity_pid in ''|0*|1|*[!0-9]*|???????????*) return 1;; esac
 case $identity_started in ''|*[!0-9]*|????????????????????*) return 1;; esac
 }
@@ -107,6 +101,7 @@ done
 return 1
 }
 """
+)
 
 RECORDS: Final = Script(
     "records",
@@ -134,7 +129,7 @@ launch=n; if [ -f "$d/launch/argv" ]; then launch=y; fi
 begun=n; if [ -e "$d/begun" ]; then begun=y; fi
 printf '\0@record %s %s %s\n' "$id" "$launch" "$begun"
 told keeper; told process
-status=; if [ -f "$d/exit" ]; then read -r status stat_more 2>/dev/null <"$d/exit"; fi
+status=; if [ -f "$d/exit" ]; then read -r status status_more 2>/dev/null <"$d/exit"; fi
 case $status in ''|*[!0-9]*|????*) ;; *) printf 'exit %s\n' "$status";; esac
 printf '\0@json\n'; head -c 262144 "$d/record.json" 2>/dev/null
 done
