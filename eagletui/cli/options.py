@@ -39,7 +39,9 @@ def node_options(function: F) -> F:
                 "--speed", type=click.FloatRange(0.1, 1000), default=None, help="For the demo node only: its times are divided by this."
             ),
             click.option(
-                "--scenario", metavar="NAME", default=None, help="For the demo node only: what happens to its server: oom, killed or hang."
+                "--scenario", metavar="NAME", default=None,
+                help="For the demo node only: what happens to its server. oom, rank-dies, stalls, kept-by-systemd, in-a-container, rank-of-two, "
+                "never-started, port-taken, stuck-gpu, zombie, slow-drain or two-users.",
             ),
         )
     ):  # fmt: skip
@@ -73,9 +75,9 @@ def check_target(node: str, speed: float | None, scenario: str | None = None) ->
 def _check_scenario(node: str, name: str) -> None:
     if node != "demo":
         raise UsageError("--scenario is for the demo node alone: nothing is done to a real server")
-    from eagletui.demo.scenarios import SCENARIOS
+    from eagletui.demo.scenarios import ALIASES, SCENARIOS
 
-    if name not in SCENARIOS:
+    if name not in SCENARIOS and name not in ALIASES:
         told = "; ".join(f"{one.name} ({one.what})" for one in SCENARIOS.values())
         raise UsageError(f"there is no scenario {name!r}. There are {told}")
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from eagletui.demo import smi
-from eagletui.demo.processes import CLK_TCK, LOG_DEVICE, LOG_INODE, UID, USERS, Proc
-from eagletui.demo.shape import PORT
+from eagletui.demo.processes import CLK_TCK, UID, USERS, Proc
 from eagletui.demo.world import HOST, MACHINE_ID, World
 from eagletui.shell.kept import RUNTIMES
 
@@ -17,6 +16,11 @@ _HOST: Final = re.compile(r"(?!-)[0-9A-Za-z.:-]+")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")
 _PATH: Final = re.compile(r"/[0-9A-Za-z/._~%?=&+,:@-]*")
 _SECONDS: Final = re.compile(r"[1-9][0-9]{0,2}")
+NOT_FOUND_PAGE: Final = (
+    b'<!DOCTYPE HTML>\n<html lang="en"><head><title>Error response</title></head>'
+    b"<body><h1>Error response</h1><p>Error code: 404</p></body></html>\n"
+)
+"""What Python's http.server says of a path that it does not have."""
 HTTP_S: Final = 0.0012
 """Seconds that curl takes for an answer that waits for nothing."""
 
@@ -93,12 +97,15 @@ def file_head(world: World, path: bytes, *offsets: bytes, start: int = 0, pid: i
     """The first line of a script that reads a file, or why it cannot. `offsets`: what must be numbers."""
     if not all(_OFFSET.fullmatch(offset) for offset in offsets):
         return refused("not a number", 2)
-    file = world.file(_text(path))
-    if file is None and world.is_other(_text(path)):
+    name = _text(path)
+    entry = world.entry(name)
+    if entry is None and world.is_other(name):
         return refused("not a regular file", 5)
-    if file is None:
+    if entry is None:
         return refused("no such file", 3)
-    head = f"file {LOG_DEVICE} {LOG_INODE} {file.size} {int(world.engine.written_at)} {start} {pid}\n"
+    if not world.files.may_read(name, UID) and not name.startswith("/proc/"):
+        return refused("cannot read it", 4)
+    head = f"file {world.files.device(name)} {entry.inode} {entry.size} {int(entry.mtime)} {start} {pid}\n"
     return Answer(head.encode())
 
 
@@ -113,7 +120,8 @@ def follow(world: World, args: Sequence[bytes], pid: int = 0) -> tuple[Answer, i
     answer = file_head(world, path, word)
     if answer.status:
         return answer, 0
-    size, number = world.engine.log.size, int(word.lstrip(b"+-"))
+    entry = world.entry(_text(path))
+    size, number = entry.size if entry is not None else 0, int(word.lstrip(b"+-"))
     start = max(0, size - number if word.startswith(b"-") else number - 1)
     return file_head(world, path, word, start=start, pid=pid), start
 
@@ -174,8 +182,10 @@ def http_get(world: World, args: Sequence[bytes], now: float) -> Answer:
     plain = _HOST.fullmatch(host) and _PATH.fullmatch(path)
     if not plain or not _PORT.fullmatch(port) or not _SECONDS.fullmatch(seconds):
         return refused("not an address", 2)
-    engine = world.engine
-    if host not in {"127.0.0.1", "localhost"} or int(port) != PORT or engine.http_state(now) == "closed":
+    engine = world.serving(int(port), now) if host in {"127.0.0.1", "localhost"} else None
+    if engine is None and world.foreign_port(int(port)):
+        return Answer(NOT_FOUND_PAGE, f"curl 0 404 {HTTP_S:.6f}\n".encode())
+    if engine is None:
         return Answer(b"", b"curl 7 000 0.000142\n")
     status, body, took = 200, b"", HTTP_S
     name = path.partition("?")[0]
@@ -284,11 +294,13 @@ class Poll:
 
     def _look(self, request: bytes) -> bytes:
         pid, _, path = request.partition(b" ")
-        read_to = self._world.reading.get(int(pid)) if re.fullmatch(rb"[0-9]{1,9}", pid) else None
-        if read_to is None:
+        reader = self._world.reading.get(int(pid)) if re.fullmatch(rb"[0-9]{1,9}", pid) else None
+        if reader is None:
             return b"gone -"
-        there = self._world.file(_text(path.removesuffix(b"/"))) is not None
-        return b"%s %d" % (b"same" if there else b"missing", read_to)
+        followed, read_to = self._world.entry(reader[0]), reader[1]
+        there = self._world.entry(_text(path.removesuffix(b"/")))
+        word = b"missing" if there is None else b"same" if there is followed else b"other"
+        return b"%s %d" % (word, read_to)
 
     def _stat(self, seq: bytes, proc: Proc, now: float) -> bytes:
         return b"%s stat %s" % (seq, proc.stat(self._world.boot, now))

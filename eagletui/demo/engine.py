@@ -11,23 +11,29 @@ import json
 import math
 import re
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from eagletui.demo import shape
-from eagletui.demo.load import Line, Load, Request, access_line
+from eagletui.demo import processes, shape
+from eagletui.demo.life import MEMORY_BACK_S, Life
+from eagletui.demo.load import REQUEST_S, Line, Load, Request, access_line
 from eagletui.demo.logfile import LogFile
 from eagletui.demo.metrics import Figures, render
 from eagletui.demo.pace import paced
-from eagletui.demo.processes import LAUNCHER_CHILDREN
-from eagletui.demo.scenarios import Said, Scenario
+from eagletui.demo.processes import USER, Proc
+from eagletui.demo.scenarios import Scenario
+from eagletui.demo.settings import Settings, said_by
 from eagletui.nodes.recording import Player, Record, Recording
 
 HEALTH_S: Final = 1.0
 """How long /health takes: it generates a token, and answers at its next look (recorded: 1.0 s)."""
 HANGING_HEALTH_S: Final = 0.004
 """The front end answers by itself, whatever its scheduler does."""
-HttpState = Literal["closed", "warm-up", "ready"]
+NOT_FOUND: Final = 127
+LOOK_S: Final = 0.1
+"""How often a draining server looks at what runs."""
+HttpState = Literal["closed", "warm-up", "ready", "draining"]
 WORDS: Final = {200: "200 OK", 400: "400 Bad Request", 404: "404 Not Found", 503: "503 Service Unavailable"}
 _STAMP: Final = re.compile(rb"\[\d{4}-\d\d-\d\d \d\d:\d\d:\d\d")
 _DEPRECATED: Final = {"/get_server_info": "/server_info", "/get_model_info": "/model_info", "/get_load": "/v1/loads"}
@@ -38,23 +44,37 @@ _JSON_PATHS: Final = {
 
 
 class Engine:
-    """A server launched at `launched` (unix seconds) as process `pid`. Times in `e` are its own: seconds since then."""
+    """A server launched at `launched` (unix seconds) as process `pid`. Times in `e` are its own: seconds since then.
+
+    `parent`, `group`: the pids of the process above it, and of its session. `log_path`: where its file is. `http_inode`: its socket's.
+    """
 
     def __init__(
         self, recording: Recording, *, launched: float, pid: int, speed: float = 1.0, utc_offset: float = 0.0,
-        scenario: Scenario | None = None,
+        scenario: Scenario | None = None, settings: Settings | None = None, log: LogFile | None = None, log_path: str = "",
+        parent: int = 1, group: int | None = None, cwd: str = f"/home/{USER}", port_is_taken: bool = False,
     ) -> None:  # fmt: skip
         self.launched = launched
         self.pid = pid
         self.speed = speed
-        self.log = LogFile()
+        self.settings = settings or Settings()
+        self.log = LogFile() if log is None else log
+        self.log_path = log_path
+        self.parent = parent
+        self.group = group
+        self.cwd = cwd
         self.written_at = launched
-        self.load = Load(seed=pid)
         self.scenario = scenario
-        self._unsaid: list[Said] = list(scenario.says) if scenario is not None else []
+        self.port_is_taken = port_is_taken
+        self.load = Load(pid, (scenario.request_s if scenario is not None else None) or REQUEST_S)
+        self.life = Life(pid, self.settings.own_ranks, scenario.stuck if scenario is not None else None)
         self.answers: Counter[tuple[str, str, int]] = Counter()
         """Answers by (method, path, status)."""
+        self.killed_by_kernel: float | None = None
+        """When the kernel killed one of its processes, by its own clock."""
         self._offset = utc_offset
+        self._awaited = self._due_at()
+        self._looked = 0.0
         self._player = Player(recording.channel("log"), began=launched, speed=speed)
         self._bodies = {(str(r.extra.get("path")), r.extra.get("phase")): r.data for r in recording.channel("http")}
 
@@ -66,50 +86,103 @@ class Engine:
         """The node's clock at an engine's time."""
         return self.launched + e / self.speed
 
-    def happened(self, now: float) -> bool:
-        """Whether what its scenario has in store has come."""
-        return self.scenario is not None and self.e(now) >= self.scenario.at
+    # What comes by itself
+
+    def _due_at(self) -> float:
+        """When what is in store for it happens; never, mostly."""
+        if self.settings.failure is not None:
+            return self.settings.failure.at
+        return self.scenario.at if self.scenario is not None and self.scenario.at is not None else math.inf
+
+    def _happens(self) -> None:
+        at, self._awaited = self._awaited, math.inf
+        if self.life.is_gone(at) or self.life.draining is not None:
+            return  # it was ended before
+        failure, one = self.settings.failure, self.scenario
+        if failure is not None:
+            self.life.crash(at, said_by(failure), failure.gone, failure.status)
+        elif one is not None and one.gone is not None:
+            pid = str(self.rank_pid(one.rank))
+            says = [Line(at + said.after, said.rank, said.text.replace("{pid}", pid)) for said in one.says]
+            self.killed_by_kernel = at if one.kernel else None
+            self.life.crash(at, says, one.gone, 137, one.rank)
+        else:
+            self.life.hang(at)
+
+    def signal(self, now: float, pid: int, number: int) -> None:
+        """One of its processes got a signal."""
+        self.advance(now)
+        self.life.signal(pid, number, self.e(now))
+        self.load.closing = self.life.draining is not None
+        self.advance(now)
+
+    def no_tokens(self, now: float) -> bool:
+        """Whether none come any more, though it may live."""
+        return self.e(now) >= min(self.life.hangs, self.life.halted)
 
     def is_gone(self, now: float) -> bool:
-        """Whether all its processes have ended."""
-        one = self.scenario
-        return one is not None and one.gone is not None and self.e(now) >= one.at + one.gone
+        """Whether its launcher has ended."""
+        return self.life.is_gone(self.e(now))
 
     def http_state(self, now: float) -> HttpState:
-        """Nobody listens until everything is loaded; then it answers 503 until it warmed up."""
-        if self.is_gone(now):
-            return "closed"
+        """Nobody listens until everything is loaded; then it answers 503 until it warmed up, and while it drains."""
         e = self.e(now)
-        return "closed" if e < shape.HTTP_OPEN else "warm-up" if e < shape.READY else "ready"
+        if self.is_gone(now) or e < shape.HTTP_OPEN or self.port_is_taken:
+            return "closed"
+        return "warm-up" if e < shape.READY else "draining" if self.life.draining is not None else "ready"
 
     def ready_in(self, now: float) -> float:
         """The node's seconds until it is ready; 0.0 once it is."""
         return max(0.0, self.node_time(shape.READY) - now)
 
     def advance(self, now: float) -> None:
-        """Write what is due to the log. Every question about this engine comes after this."""
-        until = now if self.scenario is None else min(now, self.node_time(self.scenario.at))
-        for record in self._player.due(until):
+        """Let happen what is due, and write it to the log. Every question about this engine comes after this."""
+        e = self.e(now)
+        if e >= self._awaited:
+            self._run(self._awaited)
+            self._happens()
+        self._run(e)
+
+    def _run(self, e: float) -> None:
+        life = self.life
+        until = min(e, life.halted, life.hangs)
+        raw = self.settings.failure is not None and self.settings.failure.status == NOT_FOUND
+        for record in self._player.due(self.node_time(until)) if not raw else ():
             self._write(self._player.time_of(record), self._stamped(record))
-        for line in self.load.run(self.e(until)):
+        while (
+            life.draining is not None
+            and life.drained is None
+            and (look := max(life.draining, self._looked + LOOK_S)) <= until
+        ):
+            self._looked = look
+            for line in self.load.run(self._looked):
+                self._line(line)
+            life.drains(self._looked, self.load.running)
+            self._say(self._looked)
+        for line in self.load.run(min(until, life.halted)):
             self._line(line)
-        while self._unsaid and self.scenario is not None and self.e(now) >= self.scenario.at + self._unsaid[0].after:
-            said = self._unsaid.pop(0)
-            text = said.text.replace("{pid}", str(self.rank_pid(self.scenario.rank)))
-            self._line(Line(self.scenario.at + said.after, said.rank, text))
+        self._say(e)
+
+    def _say(self, e: float) -> None:
+        while self.life.unsaid and self.life.unsaid[0].at <= e:
+            line = self.life.unsaid.pop(0)
+            if self.settings.failure is not None and self.settings.failure.raw:
+                self._write(self.node_time(line.at), line.text.encode("utf-8", "surrogateescape"))
+            else:
+                self._line(line)
 
     def rank_pid(self, rank: int | None) -> int:
         """The process of a rank; the launcher's for None."""
-        return self.pid if rank is None else self.pid + LAUNCHER_CHILDREN + 1 + rank
+        return self.life.rank_pid(rank)
 
     def next_at(self) -> float:
         """The node's time at which it writes next by itself."""
         recorded = self._player.next_at()
         own = self.node_time(self.load.next_at)
         soonest = own if recorded is None else min(own, recorded)
-        if self.scenario is None or soonest <= self.node_time(self.scenario.at):
+        if soonest <= self.node_time(min(self.life.halted, self.life.hangs, self._awaited)):
             return soonest
-        return self.node_time(self.scenario.at + self._unsaid[0].after) if self._unsaid else math.inf
+        return self.node_time(min([self._awaited, *(line.at for line in self.life.unsaid)]))
 
     def _stamp(self, at: float) -> str:
         return f"[{datetime.fromtimestamp(at + self._offset, UTC):%Y-%m-%d %H:%M:%S}"
@@ -117,15 +190,61 @@ class Engine:
     def _stamped(self, record: Record) -> bytes:
         stamp = self._stamp(self._player.time_of(record)).encode()
         text = record.data if self.speed == 1 else paced(record.data, self.speed)
-        return _STAMP.sub(stamp, text).replace(b"[{pid}]", b"[%d]" % self.pid)
+        return _STAMP.sub(stamp, self.settings.told(text)).replace(b"[{pid}]", b"[%d]" % self.pid)
 
     def _line(self, line: Line) -> None:
         at = self.node_time(line.at)
-        self._write(at, f"{self._stamp(at)}{' ' + line.rank if line.rank else ''}] {line.text}\n".encode())
+        text = f"{self._stamp(at)}{' ' + line.rank if line.rank else ''}] {line.text}\n"
+        self._write(at, text.encode("utf-8", "surrogateescape"))
 
     def _write(self, at: float, data: bytes) -> None:
         self.log.append(data)
         self.written_at = max(self.written_at, at)
+
+    # Its processes
+
+    def processes(self, now: float) -> list[Proc]:
+        """Its family, dead members that nobody reaped yet included."""
+        e, life = self.e(now), self.life
+        found: list[Proc] = []
+        made = processes.family(
+            self.pid, self.settings.argv, self.launched, self.speed, min(e, life.halted),
+            ranks=life.ranks, parent=self.parent, group=self.group, cwd=self.cwd,
+            cgroup=(self.scenario.cgroup if self.scenario is not None else None) or processes.SESSION,
+        )  # fmt: skip
+        for proc in made:
+            fate = life.fates.get(proc.pid)
+            above = 1 if proc.ppid != self.parent and life.is_dead(proc.ppid, e) else proc.ppid
+            if fate is None or e < fate.dead:
+                found.append(replace(proc, ppid=above))
+            elif e < fate.gone:
+                threads = 3 if life.is_stuck(proc.pid) else 1
+                found.append(
+                    replace(proc, ppid=above, state="Z", threads=threads, argv=(), title=None, busy=0.0, rss_mib=0)
+                )
+        return found
+
+    def gpu_time(self, index: int, now: float) -> float | None:
+        """The engine's time that GPU `index` shows; None once this launch holds nothing of it any more."""
+        e = self.e(now)
+        if index >= self.life.ranks:
+            return None
+        pid = self.rank_pid(index)
+        fate = self.life.fates.get(pid)
+        if fate is not None and e >= fate.dead + MEMORY_BACK_S and not self.life.is_stuck(pid):
+            return None
+        return min(e, self.life.halted)
+
+    def shared_memory(self, now: float) -> list[tuple[str, int, float]]:
+        """What it made in /dev/shm and nobody removed: name, bytes, when. A graceful end leaves nothing."""
+        if min(self.e(now), self.life.halted) < shape.DISTRIBUTED or (self.life.tidy and self.is_gone(now)):
+            return []
+        made = self.node_time(shape.DISTRIBUTED + 0.5)
+        found = [(f"sgl_shm_{self.pid}_0", 1_048_576, self.node_time(shape.SERVER_ARGS))]
+        for rank in range(self.life.ranks):
+            letters = "".join(chr(97 + (self.pid * 31 + rank * 577 + n * 7 * (rank + 3)) % 26) for n in range(6))
+            found.append((f"nccl-{letters}", 33_554_432, made))
+        return found
 
     # What its HTTP does
 
@@ -142,7 +261,7 @@ class Engine:
     def probe(self, now: float) -> float:
         """A /health came while it is ready. Gives the node's seconds until it answers 200."""
         self.advance(now)
-        if self.happened(now):
+        if self.no_tokens(now):
             return HANGING_HEALTH_S / self.speed
         self._line(self.load.probe(self.e(now)))
         return HEALTH_S / self.speed
@@ -179,10 +298,16 @@ class Engine:
         value = json.loads(recorded)
         load = self.load
         if "server_info" in path:
+            self.settings.fill(value)
             for state in value["internal_states"]:
                 state["last_gen_throughput"] = round(load.throughput, 2)
         elif path == "/v1/models":
-            value["data"][0] |= {"created": int(now), "max_model_len": shape.CONTEXT_LENGTH}
+            value["data"][0] |= {
+                "created": int(now),
+                "id": self.settings.model,
+                "root": self.settings.model,
+                "max_model_len": shape.CONTEXT_LENGTH,
+            }
         elif path == "/get_load":
             value[0] |= {"num_reqs": load.running, "num_waiting_reqs": 0, "num_tokens": load.tokens}
         elif path == "/v1/loads":
@@ -200,7 +325,7 @@ class Engine:
 
     def metrics(self, now: float) -> bytes:
         """/metrics, as the engine is now."""
-        phase = "ready" if self.http_state(now) == "ready" else "warm-up"
+        phase = "warm-up" if self.http_state(now) == "warm-up" else "ready"
         load = self.load
         figures = Figures(
             running=load.running,

@@ -150,7 +150,7 @@ class HttpLink:
 
     async def _generated_health(self) -> int:
         """A token has to come for this one: a scheduler that hangs gives 503 after a while."""
-        if self._engine.happened(self._now()):
+        if self._engine.no_tokens(self._now()):
             await asyncio.sleep(HANG_TOLD_S / self._engine.speed)
             return 503
         return await self._health()
@@ -184,7 +184,7 @@ class HttpLink:
         engine = self._engine
         due = self._now() + 0.05 / engine.speed  # the prefill
         while job.done < job.tokens:
-            while engine.happened(self._now()) and not engine.is_gone(self._now()):  # noqa: ASYNC110 - simulated time has no event
+            while engine.no_tokens(self._now()) and not engine.is_gone(self._now()):  # noqa: ASYNC110 - simulated time has no event
                 await asyncio.sleep(HANG_LOOK_S)  # no token comes any more
             await asyncio.sleep(max(0.0, due - self._now()))
             tokens = engine.step(self._now(), request, job.tokens - job.done)

@@ -115,9 +115,11 @@ def _utilisation(index: int, e: float) -> int:
     return round(low + (high - low) * chance)
 
 
-def reading(index: int, e: float | None, now: float) -> Reading:
-    """One GPU. `e` is the engine's time, None when there is no engine; `now` the node's clock, for the noise."""
+def reading(index: int, e: float | None, now: float, others_mib: int = 0) -> Reading:
+    """One GPU. `e` is the engine's time, None when there is no engine; `now` the node's clock, for the noise. `others_mib`: held by others."""
     util = 0 if e is None else _utilisation(index, e)
+    if others_mib:
+        util = max(util, 94 + round(5 * noise(index, "other", now)))
     held = None if e is None or e < shape.DISTRIBUTED + 0.7 else round(_memory_gib(index, e) * 1024)
     warmth = 0.0 if e is None else between(_WARMTH, e)
     temp = IDLE_TEMP + warmth * (_SERVING_TEMP[index] - IDLE_TEMP) + (noise(index, "temp", now / 3) - 0.5) * 1.6
@@ -128,15 +130,10 @@ def reading(index: int, e: float | None, now: float) -> Reading:
         index=index,
         util=util,
         mem_util=util // 4,
-        used_mib=0 if held is None else held,
+        used_mib=(held or 0) + others_mib,
         temp=min(_SERVING_TEMP[index], round(temp)) if serving else round(temp),
         mem_temp=round(temp) - 8 if util else 36,
         power=round(power, 2),
         sm_mhz=345 if util == 0 else 1980 - round(450 * (power / POWER_LIMIT_W) ** 2 / 15) * 15,
         process_mib=None if held is None else max(0, held - 10),
     )
-
-
-def readings(e: float | None, now: float) -> tuple[Reading, ...]:
-    """All eight."""
-    return tuple(reading(index, e, now) for index in range(shape.RANKS))

@@ -29,6 +29,8 @@ CLIENTS: Final = 8
 STAND_BACK_S: Final = 4.0
 """How long its own clients wait after the last request from outside."""
 FIRST_CLIENT_S: Final = 1.5
+REQUEST_S: Final = (0.8, 1.3)
+"""How long a request of its own clients takes."""
 
 TTFT_BOUNDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400)
 E2E_BOUNDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80, 100, 200, 400, 600, 1200, 1800, 2400)
@@ -98,7 +100,10 @@ def access_line(port: int, method: str, path: str, status: str) -> str:
 class Load:
     """The requests of one launch. `run` gives the lines that they cause."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, request_s: tuple[float, float] = REQUEST_S) -> None:
+        self.closing = False
+        """Nobody sends a new request of its own any more."""
+        self._request_s = request_s
         self._random = Random(seed)  # noqa: S311 - a simulation that must be the same each time
         self._events: list[tuple[float, int, Literal["arrive", "finish", "decode"], int]] = []
         self._sequence = 0
@@ -208,14 +213,14 @@ class Load:
         return Line(at, "TP0", text)
 
     def _arrive(self, client: int) -> list[Line]:
-        busy = self._outside or self.now < self._outside_until
+        busy = self.closing or self._outside or self.now < self._outside_until
         if busy or self._level(self.now) <= client:
             self._plan(self.now + 0.4, "arrive", client)
             return []
         cached = self._random.choice((0, 512, 1024))
         new = self._random.randint(300, 1800)
         line = self._prefill(self.now, new, cached)
-        seconds = self._random.uniform(0.8, 1.3)
+        seconds = self._random.uniform(*self._request_s)
         first = self.now + self._random.uniform(0.06, 0.15)
         self._own[client] = Request(self.now, new, cached, own=True, first_token=first)
         self._plan(self.now + seconds, "finish", client)

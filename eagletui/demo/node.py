@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from eagletui.demo.processes import USER
-from eagletui.demo.scenarios import SCENARIOS
+from eagletui.demo.scenarios import scenario_of
 from eagletui.demo.world import World
 from eagletui.errors import ConnectError
 from eagletui.nodes.base import Completed, Node, Stream
@@ -41,7 +41,7 @@ class DemoNode:
             raise ValueError(f"speed must be above 0, not {speed}")
         self.name = NAME
         self.speed = speed
-        self._scenario = SCENARIOS[scenario] if scenario is not None else None
+        self._scenario = scenario_of(scenario) if scenario is not None else None
         self.world: World | None = None
         self._now = node_clock()
         self._lock = asyncio.Lock()

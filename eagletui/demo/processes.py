@@ -15,10 +15,15 @@ TITLE_BYTES: Final = 140
 """A renamed process's title is padded with NULs to the room its arguments had (recorded)."""
 LAUNCHER_CHILDREN: Final = 83
 """How far the first child's pid is from the launcher's (recorded)."""
-LOG_DEVICE: Final = 66_309
-LOG_INODE: Final = 5_244_163
+POOL: Final = 330
+"""How far the compile workers' parent is from the first child, and how far they are from it (recorded)."""
+POOL_WORKERS: Final = (81, 83, 85, 87)
+PYTHON: Final = "/opt/venv/bin/python3"
 SSHD_INODE: Final = 18_204
 HTTP_INODE: Final = 2_918_377
+"""Of the first server; each later launch has the next one."""
+SESSION: Final = f"/user.slice/user-{UID}.slice/session-7.scope"
+"""The control group of what this login's user runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ class Proc:
     busy: float = 0.0
     rss_mib: int = 12
     cwd: str = "/"
+    cgroup: str = SESSION
 
     @property
     def cmdline(self) -> bytes:
@@ -120,67 +126,54 @@ def login(own_pid: int, name: str, now: float, connected: float) -> list[Proc]:
     ]
 
 
-def family(pid: int, launched: float, speed: float, e: float) -> list[Proc]:
-    """A server's processes at its own time `e`, launched at `launched` of the node's clock."""
+def family(
+    pid: int, argv: tuple[str, ...], launched: float, speed: float, e: float,
+    *, ranks: int = shape.RANKS, parent: int = 1, group: int | None = None, cwd: str = f"/home/{USER}", cgroup: str = SESSION,
+) -> list[Proc]:  # fmt: skip
+    """A server's processes at its own time `e`, launched at `launched` of the node's clock, the launcher first.
 
-    def at(seconds: float) -> float:
-        return launched + seconds / speed
+    `group`: the number of its session and process group, its own pid when None.
+    """
+    leader = pid if group is None else group
 
-    home = f"/home/{USER}"
-    out = [Proc(pid, 1, pid, pid, "python3", at(0), UID, shape.COMMAND, threads=107, busy=0.3, rss_mib=3200, cwd=home)]
+    def member(
+        its: int, above: int, comm: str, seconds: float, args: tuple[str, ...], title: str | None = None, *,
+        threads: int = 1, busy: float = 0.0, rss_mib: int = 16, state: str = "S",
+    ) -> Proc:  # fmt: skip
+        started = launched + seconds / speed
+        return Proc(
+            its, above, leader, leader, comm, started, UID, args, title, state, threads, busy, rss_mib, cwd, cgroup
+        )
+
+    out = [member(pid, parent, "python3", 0.0, argv, threads=107, busy=0.3, rss_mib=3200)]
     if e < shape.CHILDREN:
         return out
     child = pid + LAUNCHER_CHILDREN
-    python = "/opt/venv/bin/python3"
-    tracker = (python, "-c", "from multiprocessing.resource_tracker import main;main(35)")
-    out.append(Proc(child, pid, pid, pid, "python3", at(shape.CHILDREN), UID, tracker, rss_mib=16, cwd=home))
-    titles = [f"sglang::scheduler_TP{rank}" for rank in range(shape.RANKS)] + ["sglang::detokenizer"]
+    tracker = (PYTHON, "-c", "from multiprocessing.resource_tracker import main;main(35)")
+    out.append(member(child, pid, "python3", shape.CHILDREN, tracker))
+    titles = [f"sglang::scheduler_TP{rank}" for rank in range(ranks)] + ["sglang::detokenizer"]
+    named = e >= shape.DISTRIBUTED
     for n, title in enumerate(titles, start=1):
-        named = e >= shape.DISTRIBUTED
         spawn = f"from multiprocessing.spawn import spawn_main; spawn_main(tracker_fd=36, pipe_handle={44 + 2 * n})"
-        ranked = n <= shape.RANKS
+        ranked = n <= ranks
         out.append(
-            Proc(
-                child + n,
-                pid,
-                pid,
-                pid,
-                title[:15] if named else "python3",
-                at(shape.CHILDREN + 0.02 * n),
-                UID,
-                (python, "-c", spawn, "--multiprocessing-fork"),
-                title if named else None,
-                "R" if ranked and named else "S",
-                112 if ranked else 69,
-                0.97 if ranked else 0.04,
-                9800 if ranked else 1400,
-                home,
+            member(
+                child + n, pid, title[:15] if named else "python3", shape.CHILDREN + 0.02 * n, (PYTHON, "-c", spawn, "--multiprocessing-fork"),
+                title if named else None, state="R" if ranked and named else "S", threads=112 if ranked else 69,
+                busy=0.97 if ranked else 0.04, rss_mib=9800 if ranked else 1400,
             )
-        )
+        )  # fmt: skip
     if e >= shape.COMPILE_WORKERS:
-        out += _compile_workers(pid, child, at(shape.COMPILE_WORKERS), home)
+        workers = (
+            PYTHON, "/opt/venv/lib/python3.12/site-packages/torch/_inductor/compile_worker/__main__.py",
+            "--pickler=torch._inductor.compile_worker.subproc_pool.SubprocPickler", "--kind=fork", "--workers=4",
+            f"--parent={child + 1}", "--read-fd=140", "--write-fd=143",
+        )  # fmt: skip
+        pool = child + POOL
+        out.append(member(pool, child + 1, "python3", shape.COMPILE_WORKERS, workers, threads=5, rss_mib=420))
+        at = shape.COMPILE_WORKERS + 0.02
+        out += [member(pool + offset, pool, "python3", at, workers, threads=2, rss_mib=380) for offset in POOL_WORKERS]
     return out
-
-
-def _compile_workers(pid: int, child: int, started: float, home: str) -> list[Proc]:
-    """torch's pool of rank 0: its parent, and a few of its forks."""
-    argv = (
-        "/opt/venv/bin/python3",
-        "/opt/venv/lib/python3.12/site-packages/torch/_inductor/compile_worker/__main__.py",
-        "--pickler=torch._inductor.compile_worker.subproc_pool.SubprocPickler",
-        "--kind=fork",
-        "--workers=4",
-        f"--parent={child + 1}",
-        "--read-fd=140",
-        "--write-fd=143",
-    )
-    pool = child + 330
-    parent = Proc(pool, child + 1, pid, pid, "python3", started, UID, argv, threads=5, rss_mib=420, cwd=home)
-    forks = [
-        Proc(pool + 81 + 2 * n, pool, pid, pid, "python3", started + 0.4, UID, argv, threads=2, rss_mib=380, cwd=home)
-        for n in range(4)
-    ]
-    return [parent, *forks]
 
 
 def read_bytes(proc: Proc, e: float) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import asyncssh
 
-from eagletui.demo import answers, shape, smi
+from eagletui.demo import answers, smi
 from eagletui.demo.answers import Answer, Poll
 from eagletui.demo.engine_http import HttpLink
 from eagletui.demo.processes import USER
@@ -41,6 +41,7 @@ POLL_LINE_LIMIT: Final = 1 << 20
 LINK_ERRORS: Final = (asyncssh.Error, OSError)
 """The other side closed the channel, or the link broke: nobody is left to tell."""
 Process = asyncssh.SSHServerProcess[bytes]
+Talk = Callable[[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]], Awaitable[None]]
 
 
 class DemoServer:
@@ -107,16 +108,28 @@ class DemoServer:
 
         await self._owned(run())
 
-    async def connect_http(self, reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]) -> None:
-        """One forwarded connection to the engine."""
+    def connect_http(self, port: int) -> Talk | None:
+        """Who answers a forwarded connection to a port: an engine, or somebody else; None where nobody listens."""
+        engine = self.world.serving(port, self.now())
+        if engine is None and not self.world.foreign_port(port):
+            return None
 
-        async def talk() -> None:
-            try:
-                await HttpLink(self.world.engine, reader, writer, self.now).run()
-            finally:
-                writer.close()
+        async def talk(reader: asyncssh.SSHReader[bytes], writer: asyncssh.SSHWriter[bytes]) -> None:
+            async def answer() -> None:
+                try:
+                    if engine is not None:
+                        await HttpLink(engine, reader, writer, self.now).run()
+                    elif await reader.readline():
+                        writer.write(
+                            b"HTTP/1.0 404 File not found\r\nContent-Type: text/html\r\n\r\n" + answers.NOT_FOUND_PAGE
+                        )
+                        await writer.drain()
+                finally:
+                    writer.close()
 
-        await self._owned(talk())
+            await self._owned(answer())
+
+        return talk
 
     # Scripts
 
@@ -156,18 +169,20 @@ class DemoServer:
         self.world.advance(self.now())
         pid = self.world.own_pid()
         head, at = answers.follow(self.world, args, pid)
-        file = self.world.engine.log
-        if head.status:
+        path = args[0].decode("utf-8", "surrogateescape") if args else ""
+        file = self.world.file(path)
+        if head.status or file is None:
             await _finish(process, head)
             return
         process.stdout.write(head.stdout)
-        self.world.reading[pid] = at
+        self.world.reading[pid] = path, at
 
         async def grow() -> None:
             nonlocal at
             self.world.advance(self.now())
             while chunk := file.read(at, READ_SIZE):
-                at = self.world.reading[pid] = at + len(chunk)
+                at += len(chunk)
+                self.world.reading[pid] = path, at
                 process.stdout.write(chunk)
                 await process.stdout.drain()
 
@@ -216,13 +231,12 @@ class _Server(asyncssh.SSHServer):
         dest_port: int,
         orig_host: str,  # noqa: ARG002 - asyncssh's signature
         orig_port: int,  # noqa: ARG002 - asyncssh's signature
-    ) -> Callable[[asyncssh.SSHReader[bytes], asyncssh.SSHWriter[bytes]], Awaitable[None]]:
-        """Only the engine's port is open, and only once it listens."""
-        here = dest_host in {"127.0.0.1", "localhost"}
-        state = self._server.world.engine.http_state(self._server.now())
-        if not here or dest_port != shape.PORT or state == "closed":
+    ) -> Talk:
+        """Only ports are open on which somebody listens."""
+        talk = self._server.connect_http(dest_port) if dest_host in {"127.0.0.1", "localhost"} else None
+        if talk is None:
             raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "Connection refused")
-        return self._server.connect_http
+        return talk
 
 
 async def _read_arguments(process: Process, script_bytes: int) -> list[bytes] | None:

@@ -38,6 +38,7 @@ class Holder:
     gpu: Reading
     pid: int
     name: str
+    mib: int
 
 
 def _stamp(now: float) -> str:
@@ -115,7 +116,7 @@ _APPS: Final[dict[str, tuple[str, str, Callable[[Holder, float], str]]]] = {
     "gpu_uuid": ("gpu_uuid", "", lambda h, _now: h.gpu.uuid),
     "pid": ("pid", "", lambda h, _now: str(h.pid)),
     "process_name": ("process_name", "", lambda h, _now: h.name),
-    "used_gpu_memory": ("used_gpu_memory", "MiB", lambda h, _now: str(h.gpu.process_mib or 0)),
+    "used_gpu_memory": ("used_gpu_memory", "MiB", lambda h, _now: str(h.mib)),
 }
 _APP_ALIASES: Final = {"name": "process_name", "used_memory": "used_gpu_memory"}
 

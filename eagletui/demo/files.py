@@ -1,0 +1,225 @@
+"""The simulated node's files: directories, files that grow, who may write them, and how much room there is. In memory; pure."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from eagletui.demo.logfile import LogFile
+
+Kind = Literal["directory", "file", "character"]
+DISK: Final = 66_309
+"""Device numbers, as stat prints them: the disk's, then those of the file systems in memory."""
+MEMORY: Final = 25
+DISK_FREE_KIB: Final = 3_420_117_504
+SHM_FREE_KIB: Final = 1_008_211_968
+SHM_TOTAL_KIB: Final = 1_056_768_000
+
+
+class FileError(Exception):
+    """What a system call on the simulated node fails with: its words ("No such file or directory")."""
+
+
+NO_ENTRY: Final = "No such file or directory"
+EXISTS: Final = "File exists"
+NO_DIRECTORY: Final = "Not a directory"
+IS_DIRECTORY: Final = "Is a directory"
+NOT_EMPTY: Final = "Directory not empty"
+DENIED: Final = "Permission denied"
+
+
+@dataclass(slots=True)
+class Entry:
+    """One name. `mode` as in 0o644; `mtime` in unix seconds; `log` holds the bytes of a file."""
+
+    kind: Kind
+    uid: int
+    mode: int
+    inode: int
+    mtime: float
+    log: LogFile | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.log.size if self.log is not None else 4096 if self.kind == "directory" else 0
+
+    @property
+    def data(self) -> bytes:
+        """All of a small file."""
+        return self.log.read(0, self.log.size) if self.log is not None else b""
+
+
+class Files:
+    """A tree of absolute paths. Links are none; `..` is resolved by the text."""
+
+    def __init__(self, at: float) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._inode = 5_244_100
+        self._put("/", "directory", 0, 0o755, at)
+
+    def _put(self, path: str, kind: Kind, uid: int, mode: int, at: float) -> Entry:
+        self._inode += 7
+        made = Entry(kind, uid, mode, self._inode, at, LogFile() if kind == "file" else None)
+        self._entries[path] = made
+        return made
+
+    @staticmethod
+    def clean(path: str) -> str:
+        """Its one name."""
+        return posixpath.normpath("/" + path.lstrip("/")) if path.startswith("/") else ""
+
+    def get(self, path: str) -> Entry | None:
+        """What has this name; None where nothing has (a relative path has none)."""
+        return self._entries.get(self.clean(path))
+
+    def is_directory(self, path: str) -> bool:
+        """Whether there is one."""
+        found = self.get(path)
+        return found is not None and found.kind == "directory"
+
+    def names(self, path: str) -> list[str]:
+        """What is in a directory, sorted."""
+        base = self.clean(path).rstrip("/") + "/"
+        return sorted(
+            one[len(base) :]
+            for one in self._entries
+            if one != "/" and one.startswith(base) and "/" not in one[len(base) :]
+        )
+
+    def walk(self, path: str) -> Iterator[tuple[str, Entry]]:
+        """It and everything below it, by path."""
+        base = self.clean(path)
+        for one in sorted(self._entries):
+            if one == base or one.startswith(base.rstrip("/") + "/"):
+                yield one, self._entries[one]
+
+    def may_write(self, path: str, uid: int) -> bool:
+        """Whether this user may write what is there: owner, or everybody (0o002); root always."""
+        found = self.get(path)
+        return found is not None and (uid == 0 or bool(found.mode & (0o200 if found.uid == uid else 0o002)))
+
+    def may_read(self, path: str, uid: int) -> bool:
+        """Whether this user may read what is there."""
+        found = self.get(path)
+        return found is not None and (uid == 0 or bool(found.mode & (0o400 if found.uid == uid else 0o004)))
+
+    def _parent(self, path: str, uid: int) -> None:
+        above = posixpath.dirname(path)
+        found = self.get(above)
+        if found is None:
+            raise FileError(NO_ENTRY)
+        if found.kind != "directory":
+            raise FileError(NO_DIRECTORY)
+        if not self.may_write(above, uid):
+            raise FileError(DENIED)
+
+    def make_directory(self, path: str, uid: int, at: float, mode: int = 0o755, *, parents: bool = False) -> Entry:
+        """mkdir; with `parents` as `mkdir -p`. Raises FileError."""
+        clean = self.clean(path)
+        found = self.get(clean)
+        if found is not None:
+            if parents and found.kind == "directory":
+                return found
+            raise FileError(EXISTS)
+        above = posixpath.dirname(clean)
+        if parents and clean and self.get(above) is None:
+            self.make_directory(above, uid, at, parents=True)
+        self._parent(clean, uid)
+        return self._put(clean, "directory", uid, mode, at)
+
+    def write(
+        self, path: str, data: bytes, uid: int, at: float, mode: int = 0o644, *, exclusive: bool = False
+    ) -> Entry:
+        """A file with these bytes, in the place of the one that was there (`exclusive`: as `set -C`, never). Raises FileError."""
+        clean = self.clean(path)
+        found = self.get(clean)
+        if found is not None and exclusive:
+            raise FileError(EXISTS)
+        if found is not None and found.kind == "directory":
+            raise FileError(IS_DIRECTORY)
+        if found is None:
+            self._parent(clean, uid)
+            found = self._put(clean, "file", uid, mode, at)
+        elif not self.may_write(clean, uid):
+            raise FileError(DENIED)
+        found.log = LogFile()
+        found.log.append(data)
+        found.mtime = at
+        return found
+
+    def rename(self, old: str, new: str, uid: int) -> None:
+        """mv of a file or a whole directory, over what is there. Raises FileError."""
+        source, target = self.clean(old), self.clean(new)
+        if self.get(source) is None:
+            raise FileError(NO_ENTRY)
+        self._parent(source, uid)
+        self._parent(target, uid)
+        for path, entry in list(self.walk(source)):
+            del self._entries[path]
+            self._entries[target + path[len(source) :]] = entry
+
+    def remove(self, path: str, uid: int) -> None:
+        """rm -f of a file, rmdir of an empty directory. Raises FileError."""
+        clean = self.clean(path)
+        found = self.get(clean)
+        if found is None:
+            raise FileError(NO_ENTRY)
+        if found.kind == "directory" and self.names(clean):
+            raise FileError(NOT_EMPTY)
+        self._parent(clean, uid)
+        sticky = self.get(posixpath.dirname(clean))
+        if sticky is not None and sticky.mode & 0o1000 and uid not in {0, found.uid, sticky.uid}:
+            raise FileError("Operation not permitted")
+        del self._entries[clean]
+
+    def free_kib(self, path: str) -> int:
+        """Room on its file system, in KiB."""
+        return SHM_FREE_KIB if self.clean(path).startswith("/dev/shm") else DISK_FREE_KIB  # noqa: S108 - a simulated path
+
+    def device(self, path: str) -> int:
+        """Its file system's number."""
+        return MEMORY if self.clean(path).startswith("/dev/") else DISK
+
+
+def furnished(at: float, users: dict[str, int]) -> Files:
+    """The directories of the node, and the programs, models and files that its stories need."""
+    files = Files(at)
+    for path in (
+        "/bin", "/usr", "/usr/bin", "/opt", "/opt/venv", "/opt/venv/bin", "/shared", "/home", "/root", "/dev", "/proc", "/etc", "/run",
+        "/run/user", "/var", "/var/log",
+    ):  # fmt: skip
+        files.make_directory(path, 0, at)
+    for path in ("/tmp", "/dev/shm", "/var/tmp"):  # noqa: S108 - simulated paths
+        files.make_directory(path, 0, at, 0o1777)
+    files.make_directory("/data", 0, at, 0o777)
+    for name, uid in users.items():
+        if uid >= 1000:
+            files.make_directory(f"/home/{name}", 0, at, 0o755).uid = uid
+    for model in ("kimi-k2.5-int4", "kimi-k2.5-eagle3", "qwen3-0.6b"):
+        files.make_directory(f"/shared/{model}", 0, at)
+        files.write(f"/shared/{model}/config.json", b"{}\n", 0, at)
+    files.make_directory("/data/eagle3", users["demo"], at)
+    for program in ("python3", "python", "sglang"):
+        files.write(f"/opt/venv/bin/{program}", b"\x7fELF", 0, at, 0o755)
+    for program in (
+        "sh",
+        "bash",
+        "env",
+        "setsid",
+        "tmux",
+        "nvidia-smi",
+        "curl",
+        "python3",
+        "sleep",
+        "taskset",
+        "loginctl",
+        "systemctl",
+    ):
+        files.write(f"/usr/bin/{program}", b"\x7fELF", 0, at, 0o755)
+    for program in ("sh", "bash", "sleep"):
+        files.write(f"/bin/{program}", b"\x7fELF", 0, at, 0o755)
+    files._put("/dev/null", "character", 0, 0o666, at)
+    return files
