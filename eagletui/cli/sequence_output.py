@@ -8,7 +8,7 @@ from typing import Protocol
 
 from eagletui.cli import sequence_text as text
 from eagletui.cli.wait_output import STDERR, JsonOutput, LiveOutput, Output, PlainOutput, output_for, write_all
-from eagletui.launching.steps import Progress, Step
+from eagletui.launching.steps import Progress, Step, StepName
 from eagletui.monitor.waiting import Ended
 
 MOVES_EVERY_S = 5.0
@@ -29,8 +29,8 @@ class StepOutput(Protocol):
     def show(self, progress: Progress) -> None:
         """How it stands."""
 
-    def end(self, progress: Progress, watched: Ended | None, node: str) -> None:
-        """Nothing follows."""
+    def end(self, progress: Progress, watched: Ended | None, node: str, exit_status: int) -> None:
+        """Nothing follows. `exit_status`: of the command."""
 
     def refused(self, exit_status: int, code: str, sentence: str) -> None:
         """Nothing was begun. Nothing follows."""
@@ -94,13 +94,13 @@ class JsonSteps:
         for step in self._told.news(progress, now):
             self._out.write(step_event(step, now).model_dump_json(by_alias=True))
 
-    def end(self, progress: Progress, watched: Ended | None, node: str) -> None:
+    def end(self, progress: Progress, watched: Ended | None, node: str, exit_status: int) -> None:
         """See StepOutput."""
         from eagletui.cli.sequence_events import result_event
 
         self.show(progress)
-        self._out.write(result_event(progress, watched, progress.result).model_dump_json(by_alias=True))
-        if progress.result:
+        self._out.write(result_event(progress, watched, exit_status).model_dump_json(by_alias=True))
+        if exit_status:
             _to_stderr(text.end_lines(progress, node, colour=False))
 
     def refused(self, exit_status: int, code: str, sentence: str) -> None:
@@ -135,7 +135,7 @@ class PlainSteps:
                 for line in text.details(step):
                     self._out.say(line)
 
-    def end(self, progress: Progress, watched: Ended | None, node: str) -> None:  # noqa: ARG002 - the watch told its end
+    def end(self, progress: Progress, watched: Ended | None, node: str, exit_status: int) -> None:  # noqa: ARG002 - the watch told its end
         """See StepOutput."""
         self.show(progress)
         for line in text.end_lines(progress, node, colour=False):
@@ -171,9 +171,13 @@ class LiveSteps:
                 if step.status == "failed":
                     lines += text.details(step)
         running = next((step for step in progress.steps if step.status == "running"), None)
+        if running is not None and running.name is StepName.WATCH:  # the watch has a line of its own
+            if lines:
+                self._out.draw(lines, "")
+            return
         self._out.draw(lines, "" if running is None else text.running_line(running, now, self._out.room()))
 
-    def end(self, progress: Progress, watched: Ended | None, node: str) -> None:  # noqa: ARG002 - the watch told its end
+    def end(self, progress: Progress, watched: Ended | None, node: str, exit_status: int) -> None:  # noqa: ARG002 - the watch told its end
         """See StepOutput."""
         self.show(progress)
         self._out.draw(list(text.end_lines(progress, node, colour=self.colour)), "")
