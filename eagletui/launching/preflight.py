@@ -1,40 +1,181 @@
 """Step 1: everything that can be known before the old server is touched. Reads only; takes no lock.
 
-Each check is a value with an id that `doctor` lists too (launching/checks). `fail` means: do not touch the old server. `unknown` and `warn` let the
-sequence go on and are shown.
+Each check is a value with an id that `doctor` lists too; the pure functions behind them are in launching/checks. `fail` means: do not touch the old
+server. `unknown` and `warn` let the sequence go on and are shown. At most three commands run at once, and all of it takes at most 20 s.
 """
 
 from __future__ import annotations
 
-from eagletui.launching.acting import Acting
-from eagletui.launching.checks.program import checks_of_program
-from eagletui.launching.plan import Check, Plan
-from eagletui.shell.preflight import ask_preflight, parse_preflight
+import asyncio
+from collections.abc import Coroutine
+from typing import Final, TypeVar
 
-DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where shells look when the environment has no PATH."""
-FACTS_S = 15.0
-"""Seconds that the node may take to tell its facts: within the 20 s of the step."""
+from eagletui.errors import CommandTimeout
+from eagletui.gpus.model import GpuReport
+from eagletui.gpus.nvidia_smi import timeout_report
+from eagletui.launching.acting import Acting
+from eagletui.launching.checks.asked import CONTAINERS, DEFAULT_PATH, Asked, asked_of
+from eagletui.launching.checks.flags import check_flags, check_json, not_asked
+from eagletui.launching.checks.gpus import checks_of_gpus
+from eagletui.launching.checks.model import checks_of_models, hub_folder
+from eagletui.launching.checks.ports import checks_of_ports
+from eagletui.launching.checks.program import checks_of_program
+from eagletui.launching.checks.session import checks_of_session
+from eagletui.launching.checks.storage import check_record, checks_of_storage
+from eagletui.launching.gpu_survey import survey_gpus
+from eagletui.launching.plan import Check, Plan
+from eagletui.launching.recipe import Recipe
+from eagletui.launching.steps import TIMEOUT_S, StepName
+from eagletui.shell.details import Details, ask_details, parse_details
+from eagletui.shell.flag_check import SECONDS, FlagAnswer, ask_check_flags, parse_check_flags
+from eagletui.shell.preflight import NodeFacts, ask_preflight, parse_preflight
+
+LIMIT_S: Final = TIMEOUT_S[StepName.PREFLIGHT] - 1.0
+"""Seconds for everything: the step's own, less what the sequence needs around it."""
+FACTS_S: Final = 15.0
+"""Seconds that the node may take to tell its facts: stat(2) of a dead NFS never ends."""
+PORTS_S: Final = 5.0
+"""Seconds for the table of listening sockets; as a rule it takes 0.1."""
+
+T = TypeVar("T")
 
 
 async def preflight(acting: Acting, plan: Plan) -> tuple[Check, ...]:
-    """The checks of a plan, worst first within their order of ids. Raises NodeError (no link); whatever the node does not tell is `unknown`."""
+    """The checks of a plan, in a fixed order. Raises NodeError (no link); whatever the node does not tell in time is `unknown`.
+
+    Of a stop only the record is looked at: nothing is launched.
+    """
     recipe = plan.recipe
     if recipe is None:
-        return ()
+        facts = await _in_time(_facts(acting, None, None))
+        return (_answers(facts), check_record((facts or NodeFacts()).path("state")))
+    asked = asked_of(recipe)
+    contained = recipe.launcher in CONTAINERS
+    untried = not_asked(plan, asked) if not contained else None
+    asks_flags = not contained and untried is None
+    facts, answer, (report, details) = await _together(
+        _in_time(_facts(acting, recipe, asked)),
+        _in_time(_flags(acting, recipe, asked)) if asks_flags else _none(),
+        _gpus_and_ports(acting, plan),
+    )
+    known = facts or NodeFacts()
+    checks = [_answers(facts), *checks_of_session(known, recipe.launcher, recipe.handle)]
+    if not contained:
+        checks += _own_checks(recipe, asked, known)
+        if asks_flags:
+            untried = check_flags(asked, answer or FlagAnswer(late=True), recipe.argv)
+        checks += [check for check in (untried, check_json(asked)) if check is not None]
+    else:
+        checks.append(check_record(known.path("state")))
     env = dict(recipe.env)
-    path = env.get("PATH", DEFAULT_PATH)
-    done = await acting.run(
-        ask_preflight(
-            path=path,
+    family = frozenset(pid for pid, _ in plan.family)
+    checks += checks_of_gpus(asked, report, env, family, plan.holders)
+    checks += checks_of_ports(asked, details, family)
+    return tuple(checks)
+
+
+def _answers(facts: NodeFacts | None) -> Check:
+    """`node.answers`: its files could be looked at."""
+    if facts is not None and facts.complete:
+        return Check("node.answers", "ok", "The node told its facts.")
+    text = f"The node did not tell of its files within {FACTS_S:.0f} s: does a file system (NFS) hang?"
+    if facts is not None:
+        text = "The node told only a part of its facts: its shell ended early."
+    return Check(
+        "node.answers", "fail", text, "On the node: df, and ls of the model's folder. The old server is left alone."
+    )
+
+
+def _own_checks(recipe: Recipe, asked: Asked, facts: NodeFacts) -> list[Check]:
+    """What the node's own files say; of a container's server they say nothing."""
+    env = dict(recipe.env)
+    checks = [*checks_of_program(facts, recipe.argv[0], env.get("PATH", DEFAULT_PATH), recipe.cwd)]
+    checks += checks_of_models(asked, facts, env)
+    checks += checks_of_storage(facts, log=recipe.log, tmp=_tmp(env), ranks=asked.gpus)
+    return checks
+
+
+def _tmp(env: dict[str, str]) -> str:
+    path = env.get("TMPDIR", "")
+    return path if path.startswith("/") else "/tmp"  # noqa: S108 - where mktemp and Python go; it is only looked at
+
+
+async def _facts(acting: Acting, recipe: Recipe | None, asked: Asked | None) -> NodeFacts:
+    if recipe is None or asked is None:
+        command = ask_preflight(path="", cwd="", program="", log="", tmp="")
+    else:
+        env = dict(recipe.env)
+        program = recipe.argv[0]
+        command = ask_preflight(
+            path=env.get("PATH", DEFAULT_PATH),
             cwd=recipe.cwd,
-            program=recipe.argv[0],
+            program=program,
             log=recipe.log,
-            tmp=env.get("TMPDIR", "/tmp"),  # noqa: S108 - the default of mktemp and Python, looked at only
+            tmp=_tmp(env),
+            hub=hub_folder(env),
             launcher=recipe.launcher,
             handle=recipe.handle or "",
-        ),
-        timeout=FACTS_S,
+            models=tuple((model.path, model.hub) for model in asked.models),
+        )
+    done = await acting.run(command, timeout=FACTS_S, limit=1 << 20)
+    return parse_preflight(done.stdout)
+
+
+async def _flags(acting: Acting, recipe: Recipe, asked: Asked) -> FlagAnswer:
+    env = dict(recipe.env)
+    command = ask_check_flags(
+        asked.engine or "",
+        asked.args,
+        program=asked.program or "",
+        cwd=recipe.cwd,
+        env=recipe.env,
+        path=env.get("PATH", DEFAULT_PATH),
     )
-    facts = parse_preflight(done.stdout)
-    return checks_of_program(facts, recipe.argv[0], path, recipe.cwd)
+    done = await acting.run(command, timeout=SECONDS + 4.0, limit=1 << 20)
+    return parse_check_flags(done.stdout, done.exit_status)
+
+
+async def _gpus_and_ports(acting: Acting, plan: Plan) -> tuple[GpuReport, Details]:
+    pids = sorted(pid for pid, _ in plan.family)
+    details = await _in_time(_ports(acting, pids))
+    try:
+        async with asyncio.timeout(LIMIT_S - PORTS_S):
+            report = await survey_gpus(acting)
+    except TimeoutError:
+        report = timeout_report(LIMIT_S - PORTS_S)
+    return report, details or Details()
+
+
+async def _ports(acting: Acting, pids: list[int]) -> Details:
+    return parse_details((await acting.run(ask_details(pids), timeout=PORTS_S)).stdout)
+
+
+async def _none() -> None:
+    return None
+
+
+async def _in_time(look: Coroutine[None, None, T]) -> T | None:
+    """None when the node took too long for it."""
+    try:
+        return await look
+    except CommandTimeout:
+        return None
+
+
+A = TypeVar("A")
+B = TypeVar("B")
+C = TypeVar("C")
+
+
+async def _together(
+    first: Coroutine[None, None, A], second: Coroutine[None, None, B], third: Coroutine[None, None, C]
+) -> tuple[A, B, C]:
+    """All three at once. The first exception is raised when all have ended: none goes on behind our back."""
+    one, two, three = await asyncio.gather(first, second, third, return_exceptions=True)
+    if isinstance(one, BaseException):
+        raise one
+    if isinstance(two, BaseException):
+        raise two
+    if isinstance(three, BaseException):
+        raise three
+    return one, two, three

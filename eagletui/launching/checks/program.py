@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 from eagletui.launching.plan import Check
-from eagletui.shell.masking import mask_text, shown
+from eagletui.launching.words import plain
 from eagletui.shell.preflight import NodeFacts, PathFact, Program
-
-
-def said(path: str) -> str:
-    """A path or word of the node, as it may be shown."""
-    return shown(mask_text(path))
-
 
 _FAULTS: dict[str, tuple[str, str]] = {
     "directory": ("{path} is a folder, no program.", "Correct the command's first word in the profile."),
@@ -27,19 +21,19 @@ def check_program(program: Program | None, interpreter: Program | None, wanted: 
     """`launch.executable`: it is found in the launch's own environment and may be run. `wanted`: argv[0]; `path`: the launch's PATH."""
     name = "launch.executable"
     if program is None:
-        return Check(name, "unknown", f"The node did not say whether {said(wanted)} can be run.")
-    where = said(program.path)
+        return Check(name, "unknown", f"The node did not say whether {plain(wanted)} can be run.")
+    where = plain(program.path)
     if program.word in _FAULTS:
         text, todo = (part.replace("{path}", where) for part in _FAULTS[program.word])
         return Check(name, "fail", text, todo)
     if program.word == "absent" and "/" in wanted:
         return Check(name, "fail", f"{where} does not exist.", "Correct the command's first word in the profile.")
     if program.word == "absent":
-        text = f"{said(wanted)} is in no folder of the launch's PATH ({said(path) or 'empty'})."
+        text = f"{plain(wanted)} is in no folder of the launch's PATH ({plain(path) or 'empty'})."
         todo = "Name it by its whole path, or add its folder to PATH in the profile's environment."
         return Check(name, "fail", text, todo)
     if interpreter is not None and interpreter.word != "found":
-        missing = said(interpreter.path)
+        missing = plain(interpreter.path)
         what = "does not exist" if interpreter.word == "absent" else "cannot be executed"
         todo = "Was its virtual environment moved or removed? Install it again, or name another program."
         return Check(name, "fail", f"{where} is a script for {missing}, which {what}.", todo)
@@ -48,7 +42,7 @@ def check_program(program: Program | None, interpreter: Program | None, wanted: 
 
 def check_cwd(fact: PathFact | None, cwd: str) -> Check:
     """`launch.cwd`: the working directory is there and can be entered."""
-    name, where = "launch.cwd", said(cwd)
+    name, where = "launch.cwd", plain(cwd)
     if fact is None:
         return Check(name, "unknown", f"The node did not say whether {where} can be entered.")
     if fact.kind == "d" and fact.enter:
