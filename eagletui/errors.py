@@ -81,9 +81,16 @@ class StopFailedError(LaunchingError):
 
 
 class NeverStartedError(LaunchingError):
-    """The launch died before it served: its exit status and what it printed are in the message."""
+    """The launch died before it served: its exit status and what it printed are in the message.
+
+    `status`: the exit status that the keeper wrote (128 + n: signal n), None where there is none; `printed`: its last lines, masked."""
 
     exit_status = 18
+
+    def __init__(self, message: str, *, status: int | None = None, printed: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.status = status
+        self.printed = printed
 
 
 class NodeError(EagletuiError):
