@@ -61,6 +61,9 @@ class Operator(Protocol):
     def profiles(self) -> tuple[str, ...]:
         """Names of the profiles that fit this node."""
 
+    def variants(self, profile: str) -> tuple[str, ...]:
+        """Names of the variants of a profile; none of one that is not there."""
+
     def known_flags(self, wish: Wish) -> tuple[str, ...]:
         """Flag names (without hyphens) for completion: of the command, the profile, its variants, and the engine's usual ones."""
 

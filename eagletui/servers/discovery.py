@@ -131,6 +131,7 @@ def _orphan(process: Process, table: ProcessTable, users: dict[int, str]) -> Orp
         name=title.name if title is not None else process.comm,
         user=None if process.uid is None else users.get(process.uid, str(process.uid)),
         age_s=_age(process, table),
+        ours=process.uid is not None and process.uid == table.own_uid,
     )
 
 

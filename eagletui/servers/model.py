@@ -146,12 +146,13 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Looks like an engine's process and belongs to no family."""
+    """Looks like an engine's process and belongs to no family. `ours`: of this login; nobody else's is ever ended."""
 
     process: Process
     name: str
     user: str | None
     age_s: float | None
+    ours: bool = True
 
 
 @dataclass(frozen=True, slots=True)
