@@ -6,8 +6,10 @@ that lies on the node is another: it ends with status FENCED, which is `Overtake
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
+from typing import Any
 
 from eagletui.errors import OvertakenError
 from eagletui.nodes.base import Completed, Node
@@ -51,13 +53,32 @@ class Acting:
         self._ran = ran
 
     async def run(self, command: Command, *, timeout: float = 20.0, limit: int = 16 << 20) -> Completed:  # noqa: ASYNC109 - see nodes.base
-        """One standalone command. Raises OvertakenError, and what Node.run raises."""
+        """One standalone command. One that changes something is never cut in its middle: who is cancelled meanwhile is so when it ended.
+        Raises OvertakenError, and what Node.run raises."""
         self._ran(command)
         if self.dry and not command.script.reads_only:
             return Completed(0, b"", b"")
-        done = await self.node.run(command, timeout=timeout, limit=limit)
-        if done.exit_status == FENCED and not command.script.reads_only:
+        if command.script.reads_only:
+            return await self.node.run(command, timeout=timeout, limit=limit)
+        done = await _whole(self.node.run(command, timeout=timeout, limit=limit))
+        if done.exit_status == FENCED:
             raise OvertakenError(
                 "another eagletui took over the lock of this port: nothing more was signalled or launched from here"
             )
         return done
+
+
+async def _whole(running: Coroutine[Any, Any, Completed]) -> Completed:
+    """The command to its end (it has a deadline of its own), then the cancellation that came meanwhile."""
+    task = asyncio.ensure_future(running)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled():
+            task.exception()  # seen
+        raise cancelled
+    return task.result()

@@ -1,0 +1,530 @@
+"""The sequence: which step comes next, what is said of it, and what is true on the node when it ends. What a step does stands in launching.work.
+
+A sequence goes on where an earlier one was cut (`reached`). It ends before the next step when it was aborted; a command that changes something is
+never cut in its middle. Whatever ends it, the record on the node tells the step that was reached, and the lock is given back while there is a link.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from eagletui.errors import (
+    CommandTimeout,
+    LaunchingError,
+    NeverStartedError,
+    NodeError,
+    OvertakenError,
+    RefusedError,
+    StopFailedError,
+)
+from eagletui.launching.plan import Check, Plan
+from eagletui.launching.steps import (
+    KILL_AFTER_TERM_S,
+    STARTED_WITHIN_S,
+    STOP_AFTER_KILL_S,
+    TIMEOUT_S,
+    Ending,
+    Offer,
+    Progress,
+    StepName,
+)
+from eagletui.launching.transitions import (
+    AbortAsked,
+    Began,
+    Done,
+    Drains,
+    Ended,
+    Event,
+    Launched,
+    Recorded,
+    Skipped,
+    Told,
+    after,
+    begun,
+)
+from eagletui.launching.watch import Watch, Watched
+from eagletui.launching.work import Finding, Found, Verified, Work
+from eagletui.servers.family import Identity
+
+T = TypeVar("T")
+SLACK_S = 3.0
+"""Beyond a step's own timeout, which what does the step keeps itself: the round trips of its last look."""
+PARTING_S = 8.0
+"""For the last words to the record and the lock, when it ended."""
+WATCH_AT_LEAST_S = 1800.0
+WATCH_TIMES = 3
+"""The watch ends after so many times the longest earlier start, and not before WATCH_AT_LEAST_S."""
+_OLD_STEPS = frozenset({StepName.PREFLIGHT, StepName.IDENTIFY})
+
+
+class _Aborted(Exception):  # noqa: N818 - an outcome
+    """It was aborted, before the next step."""
+
+
+class _Failed(Exception):  # noqa: N818 - an outcome
+    """A step failed, and everything that is said of it."""
+
+    def __init__(self, ended: Ended) -> None:
+        super().__init__(ended.text)
+        self.ended = ended
+
+
+class SequenceRun:
+    """A `launching.operator.Run`. `watch` None: it ends when the new server runs. `longest_s`: the longest earlier start. `reached` and `launched`: where
+    an earlier eagletui left it."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        work: Work,
+        *,
+        watch: Watch | None = None,
+        on_change: Callable[[], None] = lambda: None,
+        longest_s: float | None = None,
+        reached: StepName | None = None,
+        launched: Identity | None = None,
+        record: str | None = None,
+    ) -> None:
+        self.plan = plan
+        recipe = plan.recipe
+        port = recipe.port if recipe is not None else plan.server.port if plan.server is not None else plan.wish.port
+        self._progress = begun(plan.kind, port=port, log=None if recipe is None else recipe.log, reached=reached)
+        if record is not None:
+            self._progress = after(self._progress, Recorded(record))
+        if launched is not None:
+            self._progress = after(self._progress, Launched(launched, self._goes_on(launched)))
+        self._work = work
+        self._watch = watch
+        self._on_change = on_change
+        self._limit_s = max(WATCH_AT_LEAST_S, WATCH_TIMES * (longest_s or 0.0))
+        self._stop_now = asyncio.Event()
+        self._abort = False
+        self._found: Found | None = None
+        self._locked = False
+        self._task: asyncio.Task[None] | None = None
+        self._notes: list[str] = []
+
+    # ---- what the screen and the command line ask ----
+
+    @property
+    def progress(self) -> Progress:
+        """Where it is now."""
+        return self._progress
+
+    def begin(self) -> None:
+        """Start it, in a task of its own."""
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="sequence")
+
+    def abort(self) -> bool:
+        """End before the next step. False where that is not safe now (`progress.why_not`)."""
+        if self._abort or not self._progress.may_abort:
+            return self._abort
+        self._abort = True
+        why = self._progress.why_not
+        self._happens(AbortAsked())
+        step = self._progress.step
+        if self._task is not None and step is not None and step.name is not StepName.STOP:
+            self._task.cancel()  # what only looks need not be waited for
+        elif why:
+            self._happens(
+                Told(f"{step.text if step is not None else ''} (aborted: nothing is launched after it)".strip())
+            )
+        return True
+
+    def stop_now(self) -> bool:
+        """End a draining stop now. False where none drains."""
+        if not self._progress.may_stop_now:
+            return False
+        self._stop_now.set()
+        return True
+
+    async def wait(self) -> Progress:
+        """Until it ended."""
+        if self._task is not None:
+            await asyncio.wait((self._task,))
+            if not self._task.cancelled():
+                self._task.result()
+        return self._progress
+
+    async def leave(self) -> None:
+        """End it now, as the node is: what was begun there goes on without us. A launch is waited for, since it is known within seconds."""
+        if self._task is None or self._task.done():
+            return
+        if self._progress.step is not None and self._progress.step.name in {StepName.LAUNCH, StepName.VERIFY}:
+            await asyncio.wait((self._task,), timeout=STARTED_WITHIN_S + SLACK_S)
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+
+    # ---- the steps in their order ----
+
+    async def _run(self) -> None:
+        """Everything. Whatever happens ends in a progress that says so."""
+        ended: Ended
+        try:
+            ended = await self._steps()
+        except _Failed as failed:
+            ended = failed.ended
+        except (_Aborted, asyncio.CancelledError):
+            ended = self._ended("aborted", "aborted", self._true_after_abort(), self._offers_after_abort())
+        except OvertakenError as error:
+            ended = self._ended("overtaken", str(error), self._true_now(), ())
+        except RefusedError as error:
+            ended = self._ended("refused", str(error), self._true_now(), ("retry",))
+        except NeverStartedError as error:
+            ended = self._ended("never-started", str(error), self._true_now(), self._offers_after_launch())
+        except LaunchingError as error:
+            ended = self._ended("failed", str(error), self._true_now(), self._offers_after_stop())
+        except NodeError as error:
+            ended = self._ended("no-link", f"the link was lost: {error}", self._true_without_link(), ("go-on",))
+        await self._part(ended)
+        self._happens(ended)
+
+    async def _steps(self) -> Ended:
+        pending = [step.name for step in self._progress.steps if step.status == "pending"]
+        for name in pending:
+            if self._abort:
+                raise _Aborted
+            if name is StepName.WATCH:
+                return await self._watched()
+            await self._STEPS[name](self)
+            await asyncio.sleep(0)
+        return self._ended("done", self._last_text(), self._true_now(), ())
+
+    async def _preflight(self) -> None:
+        self._begins(StepName.PREFLIGHT)
+
+        async def prepare() -> tuple[tuple[Check, ...], str]:
+            self._locked = True  # an answer that does not come any more may have been a yes
+            notice = await self._work.take_lock()
+            if notice:
+                self._happens(Told(notice))
+            checks = await self._work.check()
+            failed = [one for one in checks if one.result == "fail"]
+            if failed:
+                said = "; ".join(_told(one) for one in failed)
+                raise _Failed(self._ended("refused", said, self._true_now(), ("retry",), _lines(checks)))
+            return checks, await self._work.write_record()
+
+        checks, record = await self._within(StepName.PREFLIGHT, prepare())
+        self._happens(Recorded(record))
+        self._happens(Done(_now(), _counted(checks), _lines(checks)))
+
+    async def _identify(self) -> None:
+        self._begins(StepName.IDENTIFY)
+        await self._lock_again()
+        await self._note(StepName.IDENTIFY)
+        found = await self._within(StepName.IDENTIFY, self._work.identify())
+        self._found = found
+        refusal = found.refusal
+        if refusal is not None and not (refusal.again and self.plan.wish.again):
+            raise _Failed(self._ended("refused", refusal.text, self._true_now(), ("retry",), found.lines))
+        if found.other is not None:
+            raise _Failed(self._ended("refused", found.other, self._true_now(), ("retry",), found.lines))
+        count = len(found.family)
+        text = f"{count} processes" if count != 1 else "1 process"
+        self._happens(Done(_now(), text if count else "nobody is there", found.lines))
+
+    async def _stop(self) -> None:
+        found = await self._known()
+        if not found.family:
+            self._happens(Skipped(StepName.STOP, "nobody to stop"))
+            return
+        grace = self.plan.grace_s
+        timeout = None if grace == 0 else grace + KILL_AFTER_TERM_S + STOP_AFTER_KILL_S
+        self._begins(StepName.STOP, timeout)
+        await self._lock_again()
+        await self._note(StepName.STOP)
+        self._happens(Drains(now=True))
+        finding = await self._work.stop(found, self._stop_now)
+        self._happens(Done(_now(), finding.text, finding.lines or None))
+
+    async def _gpus(self) -> None:
+        await self._looking(StepName.GPUS, self._work.gpus_free)
+
+    async def _leftovers(self) -> None:
+        await self._looking(StepName.LEFTOVERS, self._work.leftovers)
+
+    async def _looking(self, step: StepName, look: Callable[[Found], Awaitable[Finding]]) -> None:
+        found = await self._known()
+        self._begins(step)
+        await self._lock_again()
+        await self._note(step)
+        finding = await self._within(step, look(found))
+        self._happens(Done(_now(), finding.text, finding.lines or None))
+
+    async def _launch(self) -> None:
+        self._begins(StepName.LAUNCH)
+        await self._lock_again()
+        await self._note(StepName.LAUNCH)
+        finding = await self._within(StepName.LAUNCH, self._work.launch())
+        self._happens(Done(_now(), finding.text, finding.lines or None))
+
+    async def _verify(self) -> None:
+        self._begins(StepName.VERIFY)
+        await self._lock_again()
+        verified = await self._within(StepName.VERIFY, self._work.verify())
+        if verified.process is None:
+            raise _Failed(self._died("never-started", verified))
+        self._happens(Launched(verified.process, self._goes_on(verified.process)))
+        kept = await self._work.keep(verified.process)
+        if kept is not None:
+            self._notes.append(kept)
+        self._happens(Done(_now(), verified.text, verified.lines or None))
+
+    async def _watched(self) -> Ended:
+        """The new server, until it is ready or will not be; the lock is not needed for it."""
+        await self._note(StepName.WATCH)
+        await self._unlock()
+        if self._watch is None:
+            self._happens(Skipped(StepName.WATCH, "not waited for"))
+            self._happens(Skipped(StepName.READY, "not waited for"))
+            return self._ended("done", "launched, not waited for", self._true_now(), ())
+        self._begins(StepName.WATCH, self._limit_s)
+        try:
+            async with asyncio.timeout(self._limit_s):
+                watched = await self._watch.until_ready(self._progress)
+        except TimeoutError:
+            watched = Watched("timed-out", f"not ready after {self._limit_s / 60:.0f} min")
+        if watched.ending == "done":
+            return await self._is_ready(watched)
+        if watched.ending == "crashed":
+            verified = await self._work.look_after_death()
+            ended = self._died("crashed", verified)._replace(text=watched.text, diagnosis=watched.diagnosis)
+        else:
+            offers: tuple[Offer, ...] = ("go-on",) if watched.ending == "no-link" else ("look-at-log",)
+            ended = self._ended(watched.ending, watched.text, self._true_now(), offers)._replace(
+                diagnosis=watched.diagnosis
+            )
+        await self._note(StepName.WATCH, ended.ending, ended.text, watched)
+        return ended
+
+    async def _is_ready(self, watched: Watched) -> Ended:
+        self._happens(Done(_now(), watched.text))
+        self._begins(StepName.READY)
+        await self._note(StepName.READY, "done", watched.text, watched)
+        ended = self._ended("done", watched.text, "The new server is ready.", ())
+        return ended._replace(ready_s=watched.ready_s)
+
+    _STEPS: dict[StepName, Callable[[SequenceRun], Awaitable[None]]] = {  # noqa: RUF012 - a constant
+        StepName.PREFLIGHT: _preflight, StepName.IDENTIFY: _identify, StepName.STOP: _stop, StepName.GPUS: _gpus,
+        StepName.LEFTOVERS: _leftovers, StepName.LAUNCH: _launch, StepName.VERIFY: _verify,
+    }  # fmt: skip
+
+    # ---- around the steps ----
+
+    def _happens(self, event: Event) -> None:
+        self._progress = after(self._progress, event)
+        self._on_change()
+
+    def tell(self, text: str, lines: tuple[str, ...] = ()) -> None:
+        """Where the running step is, from what does it."""
+        self._happens(Told(text, lines))
+
+    def _begins(self, step: StepName, timeout_s: float | None = None) -> None:
+        self._happens(Began(step, _now(), self._true_in(step), timeout_s))
+
+    async def _within(self, step: StepName, work: Awaitable[T]) -> T:
+        """The step's own timeout, told as what it is."""
+        limit = TIMEOUT_S[step]
+        try:
+            async with asyncio.timeout(limit + SLACK_S):
+                return await work
+        except TimeoutError:
+            text = f"{step} took longer than {limit:g} s"
+        except CommandTimeout as error:
+            text = str(error)
+        if step in _OLD_STEPS:
+            raise RefusedError(text, code="timeout")
+        if step in {StepName.LAUNCH, StepName.VERIFY}:
+            raise NeverStartedError(text)
+        raise StopFailedError(text)
+
+    async def _known(self) -> Found:
+        """Who was there; looked at anew where an earlier eagletui did the step."""
+        if self._found is None:
+            await self._lock_again()
+            self._found = await self._work.identify()
+        return self._found
+
+    async def _lock_again(self) -> None:
+        """A sequence that goes on at a later step takes the lock first."""
+        if not self._locked:
+            self._locked = True
+            await self._work.take_lock()
+
+    async def _unlock(self) -> None:
+        if self._locked:
+            await self._work.release_lock()
+            self._locked = False
+
+    async def _note(
+        self, step: StepName, ending: Ending = "running", text: str = "", watched: Watched | None = None
+    ) -> None:
+        """To the record; what cannot be written there is told beside it."""
+        problem = await self._work.note(step, ending=ending, text=text, watched=watched)
+        if problem is not None and problem not in self._notes:
+            self._notes.append(problem)
+
+    async def _part(self, ended: Ended) -> None:
+        """The last words to the record, and the lock back: as far as the link allows, and however often we are cancelled."""
+        if ended.ending in {"no-link", "overtaken"} or not self._locked:
+            return
+        step = self._progress.step
+
+        async def words() -> None:
+            if step is not None and self._progress.record is not None:
+                await self._work.note(step.name, ending=ended.ending, text=ended.text)
+            await self._unlock()
+
+        parting = asyncio.ensure_future(words())
+        try:
+            async with asyncio.timeout(PARTING_S):
+                await _until_done(parting)
+        except (TimeoutError, NodeError, LaunchingError):
+            self._notes.append("the lock was not given back: it frees itself within a minute")
+        finally:
+            parting.cancel()
+
+    # ---- what is said ----
+
+    def _ended(
+        self, ending: Ending, text: str, now_true: str, offers: tuple[Offer, ...], lines: tuple[str, ...] | None = None
+    ) -> Ended:
+        said = " ".join((now_true, *(f"(Note: {note})" for note in self._notes)))
+        return Ended(_now(), ending, text, said, offers, lines)
+
+    def _died(self, ending: Ending, verified: Verified) -> Ended:
+        ended = self._ended(
+            ending, verified.text, self._true_after_death(), self._offers_after_launch(), verified.lines or None
+        )
+        return ended._replace(exit_status=verified.exit_status, printed=verified.printed)
+
+    def _last_text(self) -> str:
+        step = self._progress.step
+        return "" if step is None else step.text
+
+    @property
+    def _old(self) -> str:
+        """The old server in words, "" for none."""
+        server = self.plan.server
+        if server is None:
+            return ""
+        return f"the old server ({server.id}, pid {server.pid})"
+
+    def _goes_on(self, process: Identity) -> str:
+        return f"The new server runs (pid {process[0]}) and goes on without eagletui."
+
+    def _true_in(self, step: StepName) -> str:
+        """While this step runs."""
+        old = _capital(self._old)
+        if step in _OLD_STEPS:
+            return f"{old} runs, untouched." if old else "Nothing was touched."
+        if step is StepName.STOP:
+            return f"{old or 'What is left of the old server'} was told to end; nothing was launched."
+        if step in {StepName.GPUS, StepName.LEFTOVERS}:
+            return f"{old} is gone; nothing was launched." if old else "Nothing runs, and nothing was launched."
+        if step is StepName.LAUNCH:
+            return "The launch was sent; whether it runs is known within seconds."
+        return self._progress.now_true
+
+    def _true_now(self) -> str:
+        """When the running step ends it, for a reason of its own."""
+        step = self._progress.step
+        if step is None or step.name in _OLD_STEPS:
+            return f"{_capital(self._old)} is left running, untouched." if self._old else "Nothing was touched."
+        if step.name is StepName.STOP:
+            return "The old server was told to end and is not gone; nothing was launched."
+        if step.name is StepName.LAUNCH:
+            return "Nothing runs of the new launch."
+        if (
+            step.name in {StepName.GPUS, StepName.LEFTOVERS}
+            and self.plan.kind == "stop"
+            and self._progress.ending == "running"
+        ):
+            return f"{_capital(self._old)} is gone." if self._old else "Nothing runs."
+        return self._progress.now_true
+
+    def _true_after_death(self) -> str:
+        gone = f"{_capital(self._old)} is gone, and t" if self._old and self.plan.kind == "restart" else "T"
+        return f"{gone}he new one does not run."
+
+    def _true_after_abort(self) -> str:
+        step = self._progress.step
+        if step is None or step.name in _OLD_STEPS:
+            return self._true_now()
+        if step.name is StepName.STOP and step.status != "done":
+            return "The old server was told to end and ends by itself; nothing was launched."
+        if self._progress.launched is not None:
+            return self._progress.now_true
+        if step.name in {StepName.LAUNCH, StepName.VERIFY}:
+            return "The launch was sent; its record on the node tells what became of it."
+        startable = "" if self.plan.recipe is None else "; it can be started from its record"
+        return f"{_capital(self._old) or 'The old server'} is stopped, nothing was launched{startable}."
+
+    def _true_without_link(self) -> str:
+        step = self._progress.step
+        if step is None or step.name in _OLD_STEPS:
+            return "Nothing was stopped or launched."
+        if step.name is StepName.STOP:
+            return "The old server was told to end, and ends without us; nothing was launched. The record on the node tells the step."
+        if step.name in {StepName.LAUNCH, StepName.VERIFY} and self._progress.launched is None:
+            return "The launch was sent, and its answer did not come; the record on the node tells what became of it."
+        return self._progress.now_true
+
+    def _offers_after_abort(self) -> tuple[Offer, ...]:
+        step = self._progress.step
+        if step is None or step.name in _OLD_STEPS or self._progress.launched is not None:
+            return ()
+        return ("go-on",) if self.plan.kind == "stop" else ("go-on", "start")
+
+    def _offers_after_stop(self) -> tuple[Offer, ...]:
+        step = self._progress.step
+        name = StepName.STOP if step is None else step.name
+        first: tuple[Offer, ...] = {
+            StepName.STOP: ("go-on", "end-orphans"),
+            StepName.GPUS: ("show-holder", "go-on"),
+        }.get(name, ("go-on",))  # type: ignore[assignment]
+        return first if self.plan.kind == "stop" or name is StepName.STOP else (*first, "start")
+
+    def _offers_after_launch(self) -> tuple[Offer, ...]:
+        restore: tuple[Offer, ...] = (
+            ("restore",) if self.plan.previous is not None or self.plan.server is not None else ()
+        )
+        return ("look-at-log", "retry", *restore)
+
+
+def _now() -> float:
+    return time.monotonic()
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _told(check: Check) -> str:
+    return check.text if check.todo is None else f"{check.text} ({check.todo})"
+
+
+def _lines(checks: tuple[Check, ...]) -> tuple[str, ...]:
+    return tuple(f"{one.id}: {one.result}: {_told(one)}" for one in checks if one.result != "ok")
+
+
+def _counted(checks: tuple[Check, ...]) -> str:
+    passed = sum(one.result == "ok" for one in checks)
+    rest = [one for one in checks if one.result != "ok"]
+    return f"{passed} of {len(checks)} checks passed" + (f", {len(rest)} told below" if rest else "")
+
+
+async def _until_done(task: asyncio.Future[None]) -> None:
+    """Wait for a task of our own, through every cancellation of ours."""
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise
+            continue
+    task.result()
