@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from eagletui.errors import OvertakenError
+from eagletui.launching.words import age, plain
 from eagletui.nodes.base import Completed, Node
+from eagletui.shell.lock import parse_fenced
 from eagletui.shell.script import Command
 
 FENCED = 9
@@ -30,6 +32,17 @@ class Fence:
     def arguments(self) -> tuple[str, str]:
         """The first two arguments of every script that changes something."""
         return ",".join(str(port) for port in self.ports), self.token
+
+
+def _overtaken(output: bytes) -> str:
+    now = parse_fenced(output)
+    if now is None or now.who is None:
+        by = "the lock of this port is gone or another's"
+    else:
+        client = plain((now.client or "").partition(" ")[0])
+        since = "" if now.age_s is None else f" {age(now.age_s)} ago"
+        by = f"{plain(now.who)}{f' on {client}' if client else ''} took over the lock of port {now.port}{since}"
+    return f"{by}: nothing more was signalled or launched from here"
 
 
 class Acting:
@@ -62,9 +75,7 @@ class Acting:
             return await self.node.run(command, timeout=timeout, limit=limit)
         done = await _whole(self.node.run(command, timeout=timeout, limit=limit))
         if done.exit_status == FENCED:
-            raise OvertakenError(
-                "another eagletui took over the lock of this port: nothing more was signalled or launched from here"
-            )
+            raise OvertakenError(_overtaken(done.stdout))
         return done
 
 

@@ -88,11 +88,25 @@ def family_of(
 
     Of the launcher's uid and not older than it: (a) its descendants, (b) processes whose group or session is numbered
     with the launcher's pid or one of `keepers` (pids of our own keeper, from the record), (c) those in `known`,
-    recorded while they lived. Never by name, and never by a group or session that somebody else leads.
+    recorded while they lived. Never by name, and never by a group or session that somebody else leads: numbers come
+    back, so one counts only while the launcher lives, or somebody known is in that group or session (as long as it has
+    members, its number is given to nobody else).
     """
     there = any(p.pid == launcher.pid and p.started == launcher.started for p in processes)
+    if launcher.uid is None:
+        return tuple(p for p in processes if p.pid == launcher.pid and p.started == launcher.started)
     below = descendants(launcher.pid, children_by_parent(processes)) if there else set()
-    leaders = {launcher.pid, *keepers} - {0, 1}
+
+    def is_known(process: Process) -> bool:
+        identity = (process.pid, process.started)
+        return process.uid == launcher.uid and (
+            identity == (launcher.pid, launcher.started) or (identity in known and process.started >= launcher.started)
+        )
+
+    numbers = {number for p in processes if is_known(p) for number in (p.pgrp, p.session)}
+    leaders = ({launcher.pid, *keepers} & numbers) - {0, 1}
+    if there:
+        leaders |= {launcher.pid} - {0, 1}
 
     def belongs(process: Process) -> bool:
         if process.uid != launcher.uid or process.started < launcher.started:
@@ -101,7 +115,7 @@ def family_of(
             return process.started == launcher.started
         if process.pid in below or process.pgrp in leaders or process.session in leaders:
             return True
-        return (process.pid, process.started) in known
+        return is_known(process)
 
     return tuple(process for process in sorted(processes, key=lambda p: p.pid) if belongs(process))
 

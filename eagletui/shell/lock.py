@@ -7,7 +7,8 @@ in a directory of our own and renamed to its place, so that there is no half-mad
 of the uptime and not of the clock: a clock that is set frees no lock.
 
 Each script takes PORTS ("30000" or "30000,30001", numbers) and TOKEN (letters and digits) as its first two arguments; `lock-look` has no token.
-lock-take PORTS TOKEN WHO CLIENT STEP LEASE_S    all ports or none, in the order given
+lock-take PORTS TOKEN WHO CLIENT STEP LEASE_S ENDED    all ports or none, in the order given. ENDED: a lock of ours that names this client is stale
+    (whoever asks knows that this client is gone); may be empty
     taken PORT\n or overtook HOLDER\n for each (the holder that was there, of ours, stale), done\n
     exit 7: it is locked; holder HOLDER\n for each port that is, and nothing was taken.  6: it cannot be written (the sentence on stderr).  2: no such number
 lock-renew PORTS TOKEN STEP                      STEP may be empty: it stays
@@ -31,7 +32,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from eagletui.shell.fragments import READ_KEY, FENCE, READ_PORTS
+from eagletui.shell.fragments import FENCE, READ_KEY, READ_PORTS
 from eagletui.shell.processes import as_text
 from eagletui.shell.script import Command, Script
 
@@ -57,6 +58,9 @@ lock_state=planted
 if [ -z "$(ls -A "$lock_at" 2>/dev/null)" ]; then lock_state=free; fi
 elif [ "$lock_was" != "$lock_boot" ]; then lock_state=boot; lock_idle=-
 elif [ "$lock_idle" != - ] && [ "$lock_idle" -gt "$lease_s" ]; then lock_state=stale
+elif [ -n "$ended" ] && [ -f "$lock_at/client" ] && [ ! -L "$lock_at/client" ]; then
+lock_whose=; IFS= read -r lock_whose 2>/dev/null <"$lock_at/client"
+if [ "$lock_whose" = "$ended" ]; then lock_state=stale; fi
 fi
 }
 lock_tell() {
@@ -89,7 +93,7 @@ LOCK_TAKE: Final = Script(
     "lock-take",
     READ_PORTS
     + READ_KEY
-    + "lease_s=${6:-}"
+    + "ended=${7:-}; lease_s=${6:-}"
     + _LEASE_ARGUMENT
     + _JUDGE
     + _AWAY
@@ -189,7 +193,7 @@ exit 0
 LOCK_LOOK: Final = Script(
     "lock-look",
     READ_PORTS
-    + "lease_s=${2:-}"
+    + "ended=; lease_s=${2:-}"
     + _LEASE_ARGUMENT
     + _JUDGE
     + r"""
@@ -253,9 +257,9 @@ def port_list(ports: Iterable[int]) -> str:
     return ",".join(str(port) for port in sorted(set(ports)))
 
 
-def ask_lock_take(ports: Iterable[int], token: str, who: str, client: str, step: str) -> Command:
-    """Take all of these ports' locks, or none."""
-    return Command(LOCK_TAKE, (port_list(ports), token, who, client, step, str(LEASE_S)))
+def ask_lock_take(ports: Iterable[int], token: str, who: str, client: str, step: str, ended: str = "") -> Command:
+    """Take all of these ports' locks, or none. `ended`: a client that is known to run no more; what it holds is stale at once."""
+    return Command(LOCK_TAKE, (port_list(ports), token, who, client, step, str(LEASE_S), ended))
 
 
 def ask_lock_renew(ports: Iterable[int], token: str, step: str = "") -> Command:
