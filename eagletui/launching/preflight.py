@@ -22,7 +22,7 @@ from eagletui.launching.checks.ports import checks_of_ports
 from eagletui.launching.checks.program import checks_of_program
 from eagletui.launching.checks.session import checks_of_session
 from eagletui.launching.checks.storage import check_record, checks_of_storage
-from eagletui.launching.gpu_survey import survey_gpus
+from eagletui.launching.looking import see_gpus
 from eagletui.launching.plan import Check, Plan
 from eagletui.launching.recipe import Recipe
 from eagletui.launching.steps import TIMEOUT_S, StepName
@@ -140,7 +140,7 @@ async def _gpus_and_ports(acting: Acting, plan: Plan) -> tuple[GpuReport, Detail
     details = await _in_time(_ports(acting, pids))
     try:
         async with asyncio.timeout(LIMIT_S - PORTS_S):
-            report = await survey_gpus(acting)
+            report = await see_gpus(acting)
     except TimeoutError:
         report = timeout_report(LIMIT_S - PORTS_S)
     return report, details or Details()

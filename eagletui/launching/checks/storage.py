@@ -36,10 +36,10 @@ def _folder_fault(folder: PathFact, inside: str) -> tuple[str, str] | None:
     choose = "Choose another log in the profile."
     if _blocked(folder):
         return f"This login may not look into the folder of the log, {inside}.", choose
-    if folder.kind == "-" and (folder.near_kind != "d" or not folder.near_write):
-        return f"The folder of the log, {inside}, does not exist and cannot be made.", choose
+    if folder.kind == "-" and folder.near_kind == "d" and folder.near_write:
+        return None  # the launch makes it
     if folder.kind == "-":
-        return f"The folder of the log, {inside}, does not exist.", f"On the node: mkdir -p {inside}"
+        return f"The folder of the log, {inside}, does not exist and cannot be made.", choose
     if folder.kind != "d":
         return f"{inside} is no folder, so there can be no log in it.", choose
     if not (folder.write and folder.enter):
@@ -58,7 +58,8 @@ def check_log(log: PathFact | None, folder: PathFact | None, path: str) -> Check
     fault = _folder_fault(folder, plain(posixpath.dirname(path)) or "/")
     if fault is not None:
         return Check(name, "fail", *fault)
-    return Check(name, "ok", f"The log goes to {where}.")
+    made = "" if folder.kind == "d" else ", whose folder is made"
+    return Check(name, "ok", f"The log goes to {where}{made}.")
 
 
 def check_space(name: str, fact: PathFact | None, what: str, warn: int, least: int = LEAST) -> Check:
