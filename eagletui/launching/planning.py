@@ -1,0 +1,243 @@
+"""From a wish and what is on the node to a plan: which server is meant, what will run, what differs, what is in the way. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Literal
+
+from eagletui.config.log_path import TIME_FORMAT, Named, fill, safe_part
+from eagletui.config.models import DEFAULT_LOG, Profile
+from eagletui.engines.command_line import (
+    COMMAND,
+    BadChangeError,
+    NotALaunchError,
+    Value,
+    change,
+    difference,
+    known_flags,
+)
+from eagletui.engines.shapes import DEFAULT_PORT, flags_of
+from eagletui.gpus.model import GpuProcess, GpuReport
+from eagletui.launching import guards
+from eagletui.launching.plan import FlagChange, Holder, Refusal, Wish
+from eagletui.launching.profiles import command_of, engine_launch, port_of
+from eagletui.launching.recipe import Limits, Recipe
+from eagletui.launching.words import plain
+from eagletui.servers.model import Inventory, Process, Server
+from eagletui.servers.record import Record
+from eagletui.shell.masking import mask_argv, shown
+
+Whose = Literal["family", "ours", "others", "unknown"]
+_STAMP = re.compile(r"(?:-\d{8}-\d{6}(?:-\d{1,3})?)?\Z")
+"""The time that an earlier launch of ours put behind a log's name."""
+REFUSED_KEPT = {
+    "unit": "systemd-unit", "container": "container", "slurm": "slurm", "ranks": "rank-of-many", "unseen": "unseen-listener",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The server that is meant, None where none runs; or why none can be chosen."""
+
+    server: Server | None = None
+    refusal: Refusal | None = None
+
+
+def choose(wish: Wish, servers: Sequence[Server], profile_port: int | None) -> Choice:
+    """By its id, its launcher's pid, its port, the profile's port; else the only one."""
+    if wish.server is not None:
+        found = [one for one in servers if one.id == wish.server]
+    elif wish.pid is not None:
+        found = [one for one in servers if one.launcher.pid == wish.pid]
+        if not found:
+            return Choice(
+                refusal=Refusal("not-a-server", f"pid {wish.pid} is no inference server that can be seen here")
+            )
+    elif (port := wish.port if wish.port is not None else profile_port) is not None:
+        found = [one for one in servers if one.port == port]
+    elif wish.kind == "start":
+        found = []  # a start means no running one; whether its port is taken is looked at by its recipe
+    else:
+        found = list(servers)
+    if len(found) > 1:
+        return Choice(refusal=guards.several(found))
+    return Choice(found[0] if found else None)
+
+
+def newest(
+    records: Iterable[Record], *, port: int | None, launchable: Iterable[str], ready: Iterable[str] | None = None
+) -> Record | None:
+    """The last launch of a record (on this port, if one is named) that can be launched again; `ready`: of these alone."""
+    can, worked = set(launchable), None if ready is None else set(ready)
+    return next(
+        (
+            one
+            for one in sorted(records, key=lambda record: record.id, reverse=True)
+            if one.id in can and (port is None or one.port == port) and (worked is None or one.id in worked)
+        ),
+        None,
+    )
+
+
+def port_of_command(command: Sequence[str]) -> int | None:
+    """Where a command listens, by its flags or its engine's habit."""
+    launch = engine_launch(command)
+    return None if launch is None else flags_of(launch).port or DEFAULT_PORT[launch.engine]
+
+
+def model_of(command: Sequence[str]) -> str | None:
+    """The model that a command serves."""
+    launch = engine_launch(command)
+    return None if launch is None else flags_of(launch).model
+
+
+def changed(command: Sequence[str], changes: Iterable[tuple[str, Value]]) -> tuple[tuple[str, ...], Refusal | None]:
+    """The command with flags changed; why not where that cannot be."""
+    wanted = tuple(changes)
+    if not wanted:
+        return tuple(command), None
+    try:
+        return change(command, wanted), None
+    except (NotALaunchError, BadChangeError) as error:
+        return tuple(command), Refusal("bad-change", f"the flags cannot be changed: {plain(str(error))}")
+
+
+def differences(before: Sequence[str], after: Sequence[str]) -> tuple[FlagChange, ...]:
+    """What a command has otherwise than what runs now, masked."""
+    try:
+        found = difference(before, after)
+    except NotALaunchError:
+        return () if tuple(before) == tuple(after) else (FlagChange("command", _shown(before), _shown(after)),)
+    return tuple(
+        FlagChange(
+            "command" if one.flag == COMMAND else one.flag, _value(one.flag, one.before), _value(one.flag, one.after)
+        )
+        for one in found
+    )
+
+
+def _shown(command: Sequence[str]) -> str:
+    return " ".join(shown(word) for word in mask_argv(command))
+
+
+def _value(flag: str, value: Value) -> str | None:
+    if value is None or value is False:
+        return None
+    if value is True:
+        return "on"
+    text = value if isinstance(value, str) else " ".join(value)
+    return plain(mask_argv((f"--{flag}", text))[1]) if flag else plain(text)
+
+
+def new_log(old: str | None, named: Named, *, home: str, cwd: str) -> str:
+    """Where a launch logs that no profile names a place for: beside the old log, with the time behind its name; else where profiles log."""
+    if old is None or not old.startswith("/") or old.startswith(("/dev/", "/proc/")):
+        return fill(
+            DEFAULT_LOG, replace(named, profile=named.profile or safe_part(named.model or "server")), home=home, cwd=cwd
+        )
+    folder, _, name = old.rpartition("/")
+    stem, dot, ending = name.rpartition(".")
+    if not dot or not stem:
+        stem, ending = name, "log"
+    return f"{folder}/{_STAMP.sub('', stem, count=1)}-{named.time.strftime(TIME_FORMAT)}.{ending}"
+
+
+def recipe_of_profile(
+    name: str,
+    profile: Profile,
+    wish: Wish,
+    *,
+    base: Sequence[tuple[str, str]],
+    login: Sequence[tuple[str, str]],
+    home: str,
+    now: datetime,
+) -> tuple[Recipe | None, Refusal | None]:
+    """What a profile launches. `base`: the environment it adds to; `login`: the login's, for variables that it refers to."""
+    try:
+        argv = command_of(profile, wish.variant, wish.changes)
+    except KeyError:
+        known = ", ".join(profile.variants) or "none"
+        return None, Refusal(
+            "no-variant", f"the profile {name} has no variant {plain(wish.variant or '')!r}; it has {known}"
+        )
+    except (NotALaunchError, BadChangeError) as error:
+        return None, Refusal("bad-change", f"the flags cannot be changed: {plain(str(error))}")
+    there = dict(login)
+    missing = [variable for variable, of in profile.referred_env() if of not in there]
+    if missing:
+        text = f"the profile {name} takes {', '.join(missing)} from the login's environment on the node, and it is not set there"
+        return None, Refusal("no-environment", text)
+    env = dict(base) | dict(profile.literal_env()) | {variable: there[of] for variable, of in profile.referred_env()}
+    cwd = home if profile.cwd is None else _absolute(profile.cwd, home)
+    port, launch = port_of(profile, argv), engine_launch(argv)
+    named = Named(name, wish.variant, now, port, model_of(argv))
+    log = fill(profile.log, named, home=home, cwd=cwd)
+    return Recipe(
+        argv, tuple(env.items()), cwd, log, "profile", engine=None if launch is None else launch.engine, port=port, profile=name,
+        variant=wish.variant, launcher=wish.launcher or profile.launcher, handle=profile.handle, limits=Limits(umask=profile.umask),
+    ), None  # fmt: skip
+
+
+def _absolute(path: str, home: str) -> str:
+    if path == "~" or path.startswith("~/"):
+        return home.rstrip("/") + path[1:]
+    return path if path.startswith("/") else f"{home.rstrip('/')}/{path}"
+
+
+def holders_of(
+    report: GpuReport, inventory: Inventory, server: Server | None, own_uid: int | None, only: frozenset[int] | None
+) -> tuple[Holder, ...]:
+    """Who holds memory of the GPUs (`only` these indexes, None: all)."""
+    processes = {one.pid: one for one in inventory.processes}
+    family = frozenset() if server is None else frozenset(member.process.pid for member in server.family)
+
+    def holder(gpu: int, held: GpuProcess) -> Holder:
+        whose = _whose(held.pid, family, processes, own_uid)
+        words = _words(processes.get(held.pid), held.name)
+        return Holder(gpu, held.pid, inventory.user_of(held.pid), held.mem_mib, words, whose)
+
+    shown_gpus = [gpu for gpu in report.gpus if only is None or gpu.index in only]
+    return tuple(holder(gpu.index, held) for gpu in shown_gpus for held in gpu.processes)
+
+
+def _words(process: Process | None, name: str | None) -> str:
+    if process is not None and process.argv:
+        return plain(" ".join(mask_argv(process.argv))[:160])
+    return plain(process.comm if process is not None else name or "")
+
+
+def _whose(pid: int, family: frozenset[int], processes: dict[int, Process], own_uid: int | None) -> Whose:
+    if pid in family:
+        return "family"
+    process = processes.get(pid)
+    if process is None or process.uid is None:
+        return "unknown"
+    return "ours" if process.uid == own_uid else "others"
+
+
+def gpus_of(env: Iterable[tuple[str, str]], report: GpuReport) -> frozenset[int] | None:
+    """Indexes that CUDA_VISIBLE_DEVICES leaves visible; None for all, or where it names none that are known."""
+    told = dict(env).get("CUDA_VISIBLE_DEVICES")
+    if told is None:
+        return None
+    by_uuid = {gpu.uuid: gpu.index for gpu in report.gpus if gpu.uuid is not None}
+    found: set[int] = set()
+    for word in (part.strip() for part in told.split(",")):
+        if word.isascii() and word.isdigit():
+            found.add(int(word))
+        elif (index := next((at for uuid, at in by_uuid.items() if word and uuid.startswith(word)), None)) is not None:
+            found.add(index)
+        else:
+            break  # CUDA takes nothing behind what it does not know
+    return frozenset(found) or None
+
+
+def flags_for(wish: Wish, profile: Profile | None, command: Sequence[str]) -> tuple[str, ...]:
+    """Names for completion: of the command, the profile and its variants, then the engine's usual ones."""
+    own = () if profile is None else profile.argv()
+    variants = () if profile is None else (flag for one in profile.variants.values() for flag, _ in one.changes())
+    names = (*known_flags(command or own), *known_flags(own), *variants, *(flag for flag, _ in wish.changes))
+    return tuple(dict.fromkeys(names))
