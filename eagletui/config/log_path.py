@@ -13,12 +13,13 @@ from datetime import datetime
 
 FIELDS = ("profile", "variant", "time", "port", "model")
 TIME_FORMAT = "%Y%m%d-%H%M%S"
-MAX_PART = 80
-"""Characters of one value in a file's name; the file system allows 255 bytes for the whole."""
+MAX_PART = 64
+"""Bytes of one value in a file's name; file systems allow 255 for the whole."""
 NO_VARIANT = "base"
 """What `{variant}` is for a profile as it stands."""
 
 _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_HOME = re.compile(r"\A(?:~|\$HOME|\$\{HOME\})(?=/)")
 _UNSAFE = re.compile(r"[^\w.+=@,-]+")
 
 
@@ -39,23 +40,24 @@ def check_template(template: str) -> str:
         raise ValueError("it is no path")
     if template.endswith("/"):
         raise ValueError("it names a folder; write the file's name, too")
-    for found in _FIELD.finditer(template):
+    rest = _HOME.sub("", template)
+    for found in _FIELD.finditer(rest):
         if found[0] in {"{{", "}}"}:
             continue
         if found[1] not in FIELDS:
             known = " ".join(f"{{{name}}}" for name in FIELDS)
             raise ValueError(f"{found[0]} is no field; there are {known} (a brace itself is {{{{ or }}}})")
-    if template.startswith("~") and template[1:2] not in {"", "/"}:
+    if rest.startswith("~"):
         raise ValueError("only ~/ is known, the login's own home on the node")
-    bare = re.sub(r"\A\$(?:HOME|\{HOME\})(?=/)", "", _FIELD.sub("", template))
-    if "$" in bare:
+    if "$" in rest:
         raise ValueError("of variables only $HOME at the beginning is replaced")
     return template
 
 
 def safe_part(text: str) -> str:
     """A value as a piece of a file's name: no slash, blank or control character, never `.` or `..`, and of limited length."""
-    return _UNSAFE.sub("-", text).strip("-.")[:MAX_PART].strip("-.") or "-"
+    plain = _UNSAFE.sub("-", text).strip("-.").encode("utf-8", "replace")[:MAX_PART]
+    return plain.decode("utf-8", "ignore").strip("-.") or "-"
 
 
 def fill(template: str, named: Named, *, home: str, cwd: str) -> str:
@@ -72,10 +74,8 @@ def fill(template: str, named: Named, *, home: str, cwd: str) -> str:
     def value(found: re.Match[str]) -> str:
         return found[0][0] if found[0] in {"{{", "}}"} else values[found[1]]
 
-    prefix = re.match(r"\A(?:~|\$HOME|\$\{HOME\})(?=/)", template)
-    rest = template[prefix.end() :] if prefix is not None else template
-    path = _FIELD.sub(value, rest)
-    if prefix is not None:
+    path = _FIELD.sub(value, _HOME.sub("", template))
+    if _HOME.match(template) is not None:
         return home.rstrip("/") + path
     return path if path.startswith("/") else f"{cwd.rstrip('/')}/{path}"
 

@@ -127,17 +127,17 @@ class NodeConfig(_Written):
     """A machine by a name of the person's own."""
 
     host: Annotated[str, AfterValidator(_host)] | None = Field(
-        None,
+        default=None,
         description="What ssh accepts: a host of ~/.ssh/config, user@host, user@host:port. Without it: the node's own name.",
     )
     ssh_config: Annotated[str, AfterValidator(_path)] | None = Field(
-        None, description="Another ssh configuration file, like -F. Only in the user's own file."
+        default=None, description="Another ssh configuration file, like -F. Only in the user's own file."
     )
     read_only: bool = Field(
-        False, strict=True, description="Nothing on this node may be started, stopped or restarted."
+        default=False, strict=True, description="Nothing on this node may be started, stopped or restarted."
     )
     confirm_name: bool = Field(
-        False,
+        default=False,
         strict=True,
         description="A production node: its name must be typed before anything is stopped or started.",
     )
@@ -170,37 +170,37 @@ class Profile(_Written):
         description="The program and its arguments: a list, or one line that is split like a shell splits (no shell runs it)."
     )
     node: Name | None = Field(
-        None, description="The node it is for; without it every node that lists no profiles of its own."
+        default=None, description="The node it is for; without it every node that lists no profiles of its own."
     )
     cwd: Annotated[str, AfterValidator(_path)] | None = Field(
-        None, description="Working directory on the node (~ is the login's home there). Without it: the home."
+        default=None, description="Working directory on the node (~ is the login's home there). Without it: the home."
     )
     env: dict[Annotated[str, AfterValidator(_variable)], Annotated[StrictStr, AfterValidator(check_value)]] = Field(
         default_factory=dict,
         description="Environment added to the base. A whole value $NAME or ${NAME} is the login's variable on the node; $$ is a $.",
     )
     base_env: Literal["login", "clean"] = Field(
-        "login",
+        default="login",
         description="What env is added to: a login shell's environment on the node, or next to nothing (HOME, USER, PATH …).",
     )
     log: Annotated[str, AfterValidator(check_template)] = Field(
-        DEFAULT_LOG,
+        default=DEFAULT_LOG,
         description="Log file on the node: {profile} {variant} {time} {port} {model}; each launch gets a file of its own.",
     )
     launcher: Annotated[str, AfterValidator(_launcher)] = Field(
-        "setsid", description="What starts and keeps it: setsid, tmux, systemd, docker, podman."
+        default="setsid", description="What starts and keeps it: setsid, tmux, systemd, docker, podman."
     )
     handle: Annotated[str, AfterValidator(_handle)] | None = Field(
-        None, description="The tmux session, the unit or the container that the launcher uses."
+        default=None, description="The tmux session, the unit or the container that the launcher uses."
     )
     grace_s: float = Field(
-        GRACE_S, ge=0, description="Seconds that a stop may drain before what is left is ended; 0 is no limit."
+        default=GRACE_S, ge=0, description="Seconds that a stop may drain before what is left is ended; 0 is no limit."
     )
-    port: Port | None = Field(None, description="Where it listens; without it as the command says.")
+    port: Port | None = Field(default=None, description="Where it listens; without it as the command says.")
     remove_leftovers: bool = Field(
-        True, strict=True, description="Remove /dev/shm entries that dead processes of this server left."
+        default=True, strict=True, description="Remove /dev/shm entries that dead processes of this server left."
     )
-    umask: Annotated[str, BeforeValidator(_umask)] | None = Field(None, description='In octal, like "022".')
+    umask: Annotated[str, BeforeValidator(_umask)] | None = Field(default=None, description='In octal, like "022".')
     variants: dict[Name, Variant] = Field(
         default_factory=dict, description="The same with some flags changed, by name."
     )
@@ -226,7 +226,7 @@ class Profile(_Written):
 class Config(_Written):
     """The whole of it."""
 
-    theme: Name | None = Field(None, description="A theme of `eagletui themes`. Only in the user's own file.")
+    theme: Name | None = Field(default=None, description="A theme of `eagletui themes`. Only in the user's own file.")
     keys: dict[Name, str | list[str]] = Field(
         default_factory=dict, description="Action (`eagletui keys`) to key or keys. Only in the user's own file."
     )
