@@ -266,10 +266,10 @@ def ask_keeper_state(record_id: str, lines: int = TAIL_LINES) -> Command:
     return Command(KEEPER_STATE, (record_id, str(lines)))
 
 
-def parse_launch(output: bytes) -> str:
-    """The word that `launch` printed ("started", "missing", "begun", "no-setsid", "log-exists", …); "" for none. Total."""
-    word = as_text(output).partition("\n")[0]
-    return word if re.fullmatch(r"[a-z]{1,20}(?:-[a-z]{1,20})?", word) else ""
+def parse_launch(output: bytes) -> tuple[str, str | None]:
+    """What `launch` (or `launch-tmux`) printed: a word ("started", "missing", "begun", "no-setsid", "log-exists", …; "" for none), and a name. Total."""
+    word, _, name = as_text(output).partition("\n")[0].partition(" ")
+    return (word if re.fullmatch(r"[a-z]{1,20}(?:-[a-z]{1,20})?", word) else "", name or None)
 
 
 def _number(text: str) -> int | None:
