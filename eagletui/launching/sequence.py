@@ -46,7 +46,7 @@ from eagletui.launching.transitions import (
     begun,
 )
 from eagletui.launching.watch import Watch, Watched
-from eagletui.launching.work import Finding, Found, Verified, Work
+from eagletui.launching.work import Finding, Found, Work
 from eagletui.servers.family import Identity
 
 T = TypeVar("T")
@@ -174,7 +174,8 @@ class SequenceRun:
         except RefusedError as error:
             ended = self._ended("refused", str(error), self._true_now(), ("retry",))
         except NeverStartedError as error:
-            ended = self._ended("never-started", str(error), self._true_now(), self._offers_after_launch())
+            ended = self._ended("never-started", str(error), self._true_after_death(), self._offers_after_launch())
+            ended = ended._replace(exit_status=error.status, printed=error.printed)
         except LaunchingError as error:
             ended = self._ended("failed", str(error), self._true_now(), self._offers_after_stop())
         except NodeError as error:
@@ -266,8 +267,6 @@ class SequenceRun:
         self._begins(StepName.VERIFY)
         await self._lock_again()
         verified = await self._within(StepName.VERIFY, self._work.verify())
-        if verified.process is None:
-            raise _Failed(self._died("never-started", verified))
         self._happens(Launched(verified.process, self._goes_on(verified.process)))
         kept = await self._work.keep(verified.process)
         if kept is not None:
@@ -291,8 +290,10 @@ class SequenceRun:
         if watched.ending == "done":
             return await self._is_ready(watched)
         if watched.ending == "crashed":
-            verified = await self._work.look_after_death()
-            ended = self._died("crashed", verified)._replace(text=watched.text, diagnosis=watched.diagnosis)
+            death = await self._work.look_after_death()
+            ended = self._ended(
+                "crashed", watched.text, self._true_after_death(), self._offers_after_launch()
+            )._replace(diagnosis=watched.diagnosis, exit_status=death.exit_status, printed=death.printed)
         else:
             offers: tuple[Offer, ...] = ("go-on",) if watched.ending == "no-link" else ("look-at-log",)
             ended = self._ended(watched.ending, watched.text, self._true_now(), offers)._replace(
@@ -395,12 +396,6 @@ class SequenceRun:
     ) -> Ended:
         said = " ".join((now_true, *(f"(Note: {note})" for note in self._notes)))
         return Ended(_now(), ending, text, said, offers, lines)
-
-    def _died(self, ending: Ending, verified: Verified) -> Ended:
-        ended = self._ended(
-            ending, verified.text, self._true_after_death(), self._offers_after_launch(), verified.lines or None
-        )
-        return ended._replace(exit_status=verified.exit_status, printed=verified.printed)
 
     def _last_text(self) -> str:
         step = self._progress.step

@@ -36,13 +36,19 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What became of the launch. `process` None: it never ran. `exit_status` as the keeper wrote it, `printed` its last lines, masked."""
+    """The launch stands. `process`: what runs. `lines`: what is not as it should be, although it lives."""
 
-    process: Identity | None
+    process: Identity
     text: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Death:
+    """What the keeper tells of a server that died. `exit_status` as it wrote it, None where nobody could tell; `printed`: its last lines, masked."""
+
     exit_status: int | None = None
     printed: tuple[str, ...] = ()
-    lines: tuple[str, ...] = ()
 
 
 class Work(Protocol):
@@ -81,10 +87,10 @@ class Work(Protocol):
         """Start the keeper. Raises NeverStartedError."""
 
     async def verify(self) -> Verified:
-        """Whether it runs."""
+        """Whether it stands. Raises NeverStartedError."""
 
     async def keep(self, process: Identity) -> str | None:
         """Tell the history that this was launched. Never raises: why it could not be kept."""
 
-    async def look_after_death(self) -> Verified:
+    async def look_after_death(self) -> Death:
         """What the keeper tells of a server that died while it was watched."""
