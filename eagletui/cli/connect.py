@@ -43,7 +43,7 @@ def connect(
     if os.environ.get("TERM", "") in ("", "dumb"):
         shown = os.environ.get("TERM", "")
         raise UsageError(f"this terminal cannot show a screen (TERM={shown}); use `eagletui status {node}`")
-    check_target(node, speed, scenario)
+    check_target(node, speed, scenario, ssh_config)
     if theme is not None:
         _check_theme(theme)
     if is_remote(node):

@@ -58,8 +58,9 @@ def use_own_rules() -> None:
         click.echo(f"eagletui: {complaint}", err=True)
 
 
-def check_target(node: str, speed: float | None, scenario: str | None = None) -> None:
-    """What can be told wrong before anything heavy is loaded. Raises UsageError."""
+def check_target(node: str, speed: float | None, scenario: str | None = None, ssh_config: Path | None = None) -> None:
+    """What can be told wrong before anything heavy is loaded. Raises UsageError, ConfigError."""
+    from eagletui.cli.configured import reached
     from eagletui.nodes.target import parse_target
 
     use_own_rules()
@@ -69,7 +70,7 @@ def check_target(node: str, speed: float | None, scenario: str | None = None) ->
     if scenario is not None:
         _check_scenario(node, scenario)
     if is_remote(node):
-        parse_target(node)
+        parse_target(reached(node, ssh_config)[0])
 
 
 def _check_scenario(node: str, name: str) -> None:
@@ -96,13 +97,18 @@ def open_chosen(
     scenario: str | None = None,
 ) -> Node:
     """The node that the options name, not connected yet; `prompter` asks the person during its logins. Raises
-    UsageError, UnknownHostError.
+    UsageError, ConfigError, UnknownHostError.
     """
     from eagletui.nodes.registry import open_node
 
-    check_target(node, speed, scenario)
+    check_target(node, speed, scenario, ssh_config)
     if node == "demo":
         from eagletui.demo.node import open_demo
 
         return open_demo(speed=speed or 1.0, scenario=scenario)
-    return open_node(node, config_file=ssh_config, prompter=prompter)
+    if not is_remote(node):
+        return open_node(node, config_file=ssh_config, prompter=prompter)
+    from eagletui.cli.configured import reached
+
+    host, config_file = reached(node, ssh_config)
+    return open_node(host, config_file=config_file, prompter=prompter)
