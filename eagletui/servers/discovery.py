@@ -9,11 +9,13 @@ from collections import Counter
 from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass, replace
 
-from eagletui.engines.shapes import Flags, Launch, flags_of, holds_no_port, launch_of, title_of
+from eagletui.engines.shapes import Engine, Flags, Launch, flags_of, holds_no_port, launch_of, title_of
 from eagletui.servers.family import Identity, family_of, launchers, members_of, own_shell, to_process
 from eagletui.servers.model import Inventory, Orphan, Process, Server
 from eagletui.servers.output import log_source, readers_near
 from eagletui.servers.ports import endpoint_of
+from eagletui.servers.record import Record
+from eagletui.servers.recorded import ENGINE, NONE, Records, as_server
 from eagletui.shell.details import Details, ask_details, parse_details
 from eagletui.shell.masking import mask_text
 from eagletui.shell.processes import ProcessTable, ask_processes, parse_processes
@@ -26,6 +28,8 @@ _USERS = 16
 """Users whose names are asked beside those of servers, so that others' GPU memory has a name."""
 _ORPHANS_LOOKED_AT = 16
 
+_ENGINES: dict[str, Engine] = {"sglang": "sglang", "vllm": "vllm"}
+
 _HIDDEN = (
     "this login sees only its own processes (/proc is mounted with hidepid), so servers of other users are not shown; "
     "log in as their user to see them"
@@ -35,13 +39,15 @@ _HIDDEN = (
 
 @dataclass(slots=True)
 class _Found:
-    """A launcher with its family, between the two round trips."""
+    """A launcher with its family, between the two round trips. `record`: what launched it; `waiting`: no process of an engine came of it yet."""
 
     launcher: Process
     launch: Launch
     flags: Flags
     family: tuple[Process, ...]
     looked_at: list[int]
+    record: Record | None = None
+    waiting: bool = False
 
 
 def _worth_looking(launcher: Process, family: Sequence[Process], processes: Sequence[Process]) -> list[int]:
@@ -58,14 +64,31 @@ def _worth_looking(launcher: Process, family: Sequence[Process], processes: Sequ
     return members + [pid for pid in readers_near(launcher, family, processes) if pid not in members]
 
 
-def _first_look(processes: Sequence[Process], known: Collection[Identity], keepers: Collection[int]) -> list[_Found]:
+def _first_look(
+    processes: Sequence[Process], known: Collection[Identity], keepers: Collection[int], records: Records
+) -> list[_Found]:
+    def found_of(launcher: Process, launch: Launch, record: Record | None, *, waiting: bool = False) -> _Found:
+        # A record is of one launch: its members and its keeper's session are no other server's.
+        recorded = record.family if record is not None else ()
+        keeper = record.keeper if record is not None else None
+        family = family_of(
+            launcher,
+            processes,
+            known={*known, *recorded},
+            keepers={*keepers, *((keeper[0],) if keeper is not None else ())},
+        )
+        looked_at = _worth_looking(launcher, family, processes)
+        return _Found(launcher, launch, flags_of(launch), family, looked_at, record, waiting)
+
     found: list[_Found] = []
     for launcher in launchers(processes):
         launch = launch_of(launcher.argv)
-        if launch is None:
-            continue
-        family = family_of(launcher, processes, known=known, keepers=keepers)
-        found.append(_Found(launcher, launch, flags_of(launch), family, _worth_looking(launcher, family, processes)))
+        if launch is not None:
+            found.append(found_of(launcher, launch, records.of(launcher, processes)))
+    taken = {one.record.id for one in found if one.record is not None}
+    for record, process in records.without_server(processes, taken):
+        launch = launch_of(record.command) or Launch(_ENGINES.get(record.engine or "", ENGINE), ())
+        found.append(found_of(process, launch, record, waiting=True))
     return found
 
 
@@ -89,6 +112,8 @@ def _age(process: Process, table: ProcessTable) -> float | None:
 def _server(one: _Found, processes: Sequence[Process], table: ProcessTable, details: Details) -> Server:
     launcher = one.launcher
     seen = details.of(launcher.pid)
+    if one.record is not None and one.waiting:
+        return _waiting(one, one.record, processes, table, details)
     command = seen.argv if seen is not None and seen.argv else launcher.argv
     exact = {d.pid: d.argv for d in details.processes if d.argv}
     family = tuple(replace(p, argv=exact.get(p.pid, p.argv)) for p in one.family)
@@ -118,6 +143,18 @@ def _server(one: _Found, processes: Sequence[Process], table: ProcessTable, deta
     )
 
 
+def _waiting(
+    one: _Found, record: Record, processes: Sequence[Process], table: ProcessTable, details: Details
+) -> Server:
+    """A launch whose process is no server yet; its output is where its descriptors say."""
+    launcher, seen = one.launcher, details.of(one.launcher.pid)
+    members = members_of(launcher, one.family, processes)
+    user = None if launcher.uid is None else dict(details.users).get(launcher.uid, str(launcher.uid))
+    server = as_server(record, launcher, members, user, _age(launcher, table))
+    log = log_source(launcher, seen, details)
+    return replace(server, tp=one.flags.tp, flags=one.flags.words, log=log if log.path is not None else server.log)
+
+
 def _with_unique_ids(servers: Sequence[Server]) -> tuple[Server, ...]:
     """Servers that share a port (one of them cannot have it) are told apart by pid."""
     times = Counter(server.id for server in servers)
@@ -136,13 +173,15 @@ def _orphan(process: Process, table: ProcessTable, users: dict[int, str]) -> Orp
 
 
 def discover(
-    *, known: Collection[Identity] = frozenset(), keepers: Collection[int] = frozenset()
+    *, known: Collection[Identity] = frozenset(), keepers: Collection[int] = frozenset(), records: Records = NONE
 ) -> Generator[Command, bytes, Inventory]:
     """Yields commands, is sent their stdout, and returns what is on the node: servers by start, orphans, all
     processes.
 
     `known` are (pid, start ticks) that were members of a family while alive, `keepers` pids of our own keepers: both
-    come from records. Our own shell, and what it runs, is in nothing that is returned.
+    come from the record of the one server that is looked for, as they count for every family. `records`: what was launched
+    on this node, for each its own; one without a process of an engine's yet is a server all the same.
+    Our own shell, and what it runs, is in nothing that is returned.
     """
     table = parse_processes((yield ask_processes()))
     everything = tuple(to_process(row) for row in table.rows)
@@ -150,7 +189,7 @@ def discover(
         return Inventory(notes=("the node's process table could not be read (is /proc mounted?)",))
     hidden = own_shell(table, everything)
     processes = tuple(p for p in everything if p.pid not in hidden)
-    found = _first_look(processes, known, keepers)
+    found = _first_look(processes, known, keepers, records)
     strangers = _strangers(processes, found)
     asked = list(dict.fromkeys(pid for one in found for pid in one.looked_at))
     asked += [p.pid for p in strangers[:_ORPHANS_LOOKED_AT]]
