@@ -9,9 +9,10 @@ from typing import Final
 
 from eagletui.errors import NothingThereError, RefusedError
 from eagletui.launching.acting import Acting
+from eagletui.launching.looking import Runs
 from eagletui.launching.recipe import Limits, Recipe
 from eagletui.launching.words import plain
-from eagletui.nodes.base import Completed, Node
+from eagletui.nodes.base import Completed
 from eagletui.servers.record import Record, encode_record, masked_environment, parse_record
 from eagletui.shell.masking import mask_argv, shown
 from eagletui.shell.records import (
@@ -117,7 +118,7 @@ def kept_of(files: RecordFiles, boot: str | None) -> Kept:
     )
 
 
-async def read_records(node: Node | Acting, count: int = SHOWN) -> NodeRecords:
+async def read_records(node: Runs, count: int = SHOWN) -> NodeRecords:
     """The newest records of this machine, and every one whose processes live. Reads only. Raises NodeError."""
     done = await node.run(ask_records(count))
     found = parse_records(done.stdout)
