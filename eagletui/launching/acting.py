@@ -48,7 +48,7 @@ def _overtaken(output: bytes) -> str:
 class Acting:
     """The node, the fence and what is told meanwhile. `dry`: nothing that changes the node is run; `Completed(0, b"", b"")` comes back for it, and a
     step gives each such command once and goes on. `tell(text, lines)` shows where the running step is. `ran` is called with every command
-    before it runs (the dry run prints them; the log of eagletui keeps their names)."""
+    before it runs (the dry run prints them; the log of eagletui keeps their names). `overtaken`: the sentence, once a command found another's token."""
 
     def __init__(
         self,
@@ -63,6 +63,7 @@ class Acting:
         self.fence = fence
         self.tell = tell
         self.dry = dry
+        self.overtaken: str | None = None
         self._ran = ran
 
     async def run(self, command: Command, *, timeout: float = 20.0, limit: int = 16 << 20) -> Completed:  # noqa: ASYNC109 - see nodes.base
@@ -75,7 +76,8 @@ class Acting:
             return await self.node.run(command, timeout=timeout, limit=limit)
         done = await _whole(self.node.run(command, timeout=timeout, limit=limit))
         if done.exit_status == FENCED:
-            raise OvertakenError(_overtaken(done.stdout))
+            self.overtaken = _overtaken(done.stdout)
+            raise OvertakenError(self.overtaken)
         return done
 
 

@@ -1,0 +1,322 @@
+"""Step 3: a server is told to end, and followed to its last member.
+
+TERM goes to the launcher alone: SGLang answers what it has accepted, vLLM's launcher ends its own. When it is gone (or the grace time is over, or the
+person has had enough) TERM goes to whoever is left, and 5 s later KILL to exactly those who still are. The family is read anew at every poll and after every
+signal, since members are forked between a listing and a signal, and are re-parented when their parent dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from eagletui.errors import LaunchingError, StopFailedError
+from eagletui.launching.acting import Acting
+from eagletui.launching.family_now import Scan, scan
+from eagletui.launching.identify import look
+from eagletui.launching.steps import EMPTY_SCAN_EVERY_S, EMPTY_SCANS, GRACE_S, KILL_AFTER_TERM_S, STOP_AFTER_KILL_S
+from eagletui.launching.words import age, plain
+from eagletui.servers.family import Identity
+from eagletui.servers.model import Process, Server
+from eagletui.servers.targets import Target
+from eagletui.shell.signals import ANOTHER_NAMESPACE, Fate, SignalName, ask_signal, parse_signal
+from eagletui.shell.waits import ask_waits, parse_waits
+
+POLL_S: Final = 0.5
+SLOW_POLL_S: Final = 1.0
+"""While a server drains for long: each poll reads the whole process table."""
+SLOW_AFTER_S: Final = 10.0
+WATCH_FOR_RETURN_S: Final = 5.0
+"""A script that starts its server again does so at once, or after a `sleep` of a few seconds."""
+SHOWN: Final = 40
+"""Members that are listed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A signal that was asked for, and what became of it."""
+
+    pid: int
+    name: SignalName
+    fate: Fate
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A server that is gone. `members`: everybody who ever was of it, as far as it is known; `ended` of them lived when the stop began, or later.
+    `drained_s`: from the first TERM until the launcher was gone, None when it was gone before or had to be hurried. `killed`: who had to be killed.
+    `seconds`: all of it."""
+
+    members: tuple[Identity, ...]
+    ended: int = 0
+    told: tuple[Told, ...] = ()
+    killed: tuple[int, ...] = ()
+    drained_s: float | None = None
+    seconds: float = 0.0
+    rebooted: bool = False
+
+    @property
+    def text(self) -> str:
+        """One line for the step."""
+        if self.rebooted:
+            return "the node was restarted meanwhile: nobody of it is left"
+        if not self.ended:
+            return "nobody of it lived any more"
+        text = f"{self.ended} process{'es' if self.ended != 1 else ''} gone in {self.seconds:.1f} s"
+        return text + (f", {len(self.killed)} of them killed" if self.killed else "")
+
+
+@dataclass(slots=True)
+class _Stop:
+    """A stop under way. `names` are kept of everybody, to tell who is gone."""
+
+    acting: Acting
+    target: Target
+    grace_s: float
+    stop_now: asyncio.Event
+    requests: Callable[[], int | None]
+    seen: Callable[[frozenset[Identity]], Awaitable[None]] | None
+    began: float
+    known: set[Identity] = field(default_factory=set)
+    names: dict[Identity, str] = field(default_factory=dict)
+    told: list[Told] = field(default_factory=list)
+    signalled: dict[SignalName, set[Identity]] = field(default_factory=lambda: {"TERM": set(), "KILL": set()})
+    drained_s: float | None = None
+    killed_at: float | None = None
+    rebooted: bool = False
+
+    async def look(self) -> Scan:
+        """The family now; everybody in it is known from then on."""
+        now = await scan(self.acting, self.target, frozenset(self.known))
+        self.rebooted = now.rebooted
+        new = now.identities - self.known
+        for process in now.members.alive:
+            self.names[process.pid, process.started] = name_of(process)
+        if new:
+            self.known |= new
+            if self.seen is not None:
+                await self.seen(frozenset(self.known))
+        return now
+
+    async def signal(self, name: SignalName, processes: Sequence[Process]) -> Scan:
+        """Signal those of these that were not told so before, and look who lives then. Raises StopFailedError, OvertakenError, NodeError."""
+        pairs = [(process.pid, process.started) for process in processes]
+        pairs = [pair for pair in pairs if pair not in self.signalled[name]]
+        if pairs:
+            self.signalled[name].update(pairs)
+            command = ask_signal(self.acting.fence.arguments, name, self.target.boot, pairs)
+            done = await self.acting.run(command)
+            if not self.acting.dry:
+                sent = parse_signal(done.stdout)
+                self.told += [Told(pid, name, fate) for pid, fate in sent.fates]
+                if not sent.complete:
+                    raise StopFailedError(self._not_sent(done.exit_status, done.stderr))
+        return await self.look()
+
+    def _not_sent(self, exit_status: int | None, said: bytes) -> str:
+        if exit_status == ANOTHER_NAMESPACE:
+            return "this login's /proc shows processes of another namespace than its own, so nobody was signalled. Log in inside that container"
+        why = plain(said.decode("utf-8", "replace").strip().rpartition("\n")[2]) or f"exit status {exit_status}"
+        return f"the signals could not all be sent ({why}). Look who is left, and stop it again"
+
+    def tell(self, text: str, now: Scan) -> None:
+        """Where it is: how many are gone, how many requests run, and who is left."""
+        gone = len(self.known) - len(now.members.alive)
+        running = self.requests()
+        parts = [text, f"{gone} of {len(self.known)} gone"]
+        if running is not None and any(self._is_launcher(process) for process in now.members.alive):
+            parts.append(f"{running} request{'' if running == 1 else 's'} running")
+        self.acting.tell(", ".join(parts), tuple(line_of(process) for process in now.members.alive[:SHOWN]))
+
+    def _is_launcher(self, process: Process) -> bool:
+        return (process.pid, process.started) == self.target.identity
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, or until the person has had enough."""
+        if self.stop_now.is_set():
+            await asyncio.sleep(min(seconds, POLL_S))
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self.stop_now.wait()
+        except TimeoutError:
+            return
+
+    async def drain(self, now: Scan) -> Scan:
+        """TERM to the launcher alone, then wait for it."""
+        launcher = [process for process in now.members.signalled if self._is_launcher(process)]
+        if not launcher:
+            return now
+        now = await self.signal("TERM", launcher)
+        first = time.monotonic()
+        while any(self._is_launcher(process) for process in now.members.alive):
+            passed = time.monotonic() - first
+            if self.acting.dry or self.stop_now.is_set() or (self.grace_s > 0 and passed >= self.grace_s):
+                return now
+            limit = f" of {age(self.grace_s)}" if self.grace_s > 0 else ""
+            self.tell(f"drains since {age(passed)}{limit}", now)
+            left = self.grace_s - passed if self.grace_s > 0 else SLOW_POLL_S
+            await self.pause(max(0.05, min(left, POLL_S if passed < SLOW_AFTER_S else SLOW_POLL_S)))
+            now = await self.look()
+        self.drained_s = time.monotonic() - first
+        return now
+
+    async def end(self, now: Scan) -> Scan:
+        """TERM to those who are left, then KILL to those who still are."""
+        until = time.monotonic() + KILL_AFTER_TERM_S
+        while now.members.alive and time.monotonic() < until:
+            now = await self.signal("TERM", now.members.signalled)
+            if not now.members.alive or self.acting.dry:
+                break
+            self.tell("told what is left to end", now)
+            await asyncio.sleep(max(0.05, min(POLL_S, until - time.monotonic())))
+            now = await self.look()
+        until = time.monotonic() + STOP_AFTER_KILL_S
+        while now.members.alive:
+            self.killed_at = self.killed_at or time.monotonic()
+            now = await self.signal("KILL", now.members.signalled)
+            if not now.members.alive or self.acting.dry:
+                break
+            if time.monotonic() >= until:
+                await self.fail(now)
+            self.tell("killed what is left", now)
+            await asyncio.sleep(POLL_S)
+            now = await self.look()
+        return now
+
+    async def fail(self, now: Scan) -> None:
+        """Say who is left, and what holds them. Raises StopFailedError."""
+        alive = now.members.alive
+        done = await self.acting.run(ask_waits(process.pid for process in alive))
+        waiting = {one.pid: one for one in parse_waits(done.stdout)}
+        lines = []
+        for process in alive[:SHOWN]:
+            one = waiting.get(process.pid)
+            where = "" if one is None or not one.where else f" in {' < '.join(plain(name) for name in one.where[:3])}"
+            fate = next((told.fate for told in reversed(self.told) if told.pid == process.pid), None)
+            lines.append(
+                f"{line_of(process)}: {_why_left(one.state if one is not None else process.state, fate)}{where}"
+            )
+        self.acting.tell(f"{len(alive)} of {len(self.known)} do not end", tuple(lines))
+        raise StopFailedError(
+            f"{len(alive)} process{'es' if len(alive) != 1 else ''} of the server did not end within {STOP_AFTER_KILL_S:.0f} s after SIGKILL: "
+            + "; ".join(lines[:4])
+            + (f"; and {len(lines) - 4} more" if len(lines) > 4 else "")
+        )
+
+
+def name_of(process: Process) -> str:
+    """What a process is called: its first argument (a renamed one's title), else the kernel's name for it."""
+    return plain(process.argv[0].rpartition("/")[2] if process.argv else process.comm)[:60]
+
+
+def line_of(process: Process) -> str:
+    """A member on one line."""
+    return f"{process.pid} {name_of(process)}"
+
+
+_WHY_LEFT: Final[dict[Fate, str]] = {
+    "foreign": "it runs as another user",
+    "ancestor": "this login runs in it",
+    "refused": "it is an sshd",
+    "failed": "the kernel let no signal through",
+}
+
+
+def _why_left(state: str, fate: Fate | None) -> str:
+    if fate is not None and fate in _WHY_LEFT:
+        return f"not signalled, {_WHY_LEFT[fate]}"
+    if state == "D":
+        return "state D, waits in the kernel and cannot be ended before that returns"
+    if state in {"T", "t"}:
+        return f"state {state}, stopped by a debugger or a signal"
+    if state == "Z":
+        return "a zombie some of whose threads live on"
+    return f"state {state}"
+
+
+async def stop(
+    acting: Acting,
+    target: Target,
+    *,
+    grace_s: float = GRACE_S,
+    stop_now: asyncio.Event | None = None,
+    requests: Callable[[], int | None] = lambda: None,
+    seen: Callable[[frozenset[Identity]], Awaitable[None]] | None = None,
+) -> Stopped:
+    """Stop a server; nobody of it lives when this returns (two looks, 0.5 s apart, found nobody).
+
+    `grace_s`: how long it may drain, from the first TERM; 0 is no limit. `stop_now` ends the draining (`k`). `requests` tells how many run now, for the
+    screen. `seen` is awaited with all members so far whenever one was not known: what is to go to the record. Raises StopFailedError (who is left and
+    why), OvertakenError, NodeError, and LaunchingError where the process table cannot be read.
+    """
+    going = _Stop(
+        acting, target, grace_s, stop_now or asyncio.Event(), requests, seen, time.monotonic(), set(target.known)
+    )
+    now = await going.look()
+    if acting.dry:
+        await _dry(going, now)
+        return Stopped(tuple(sorted(now.identities)))
+    empty = 0
+    while True:
+        if now.members.alive:
+            empty = 0
+            now = await going.end(await going.drain(now))
+        if not now.members.alive:
+            empty += 1
+            if empty >= EMPTY_SCANS:
+                break
+            await asyncio.sleep(EMPTY_SCAN_EVERY_S)
+            now = await going.look()
+    killed = {told.pid for told in going.told if told.name == "KILL" and told.fate == "sent"}
+    return Stopped(
+        tuple(sorted(going.known)),
+        len(going.names),
+        tuple(going.told),
+        tuple(sorted(killed)),
+        going.drained_s,
+        time.monotonic() - going.began,
+        going.rebooted,
+    )
+
+
+async def _dry(going: _Stop, now: Scan) -> None:
+    """Every signal that might be sent, once."""
+    launcher = [process for process in now.members.signalled if (process.pid, process.started) == going.target.identity]
+    await going.signal("TERM", launcher)
+    await going.signal("TERM", now.members.signalled)
+    await going.signal("KILL", now.members.signalled)
+
+
+def _same_launch(server: Server, target: Target, before: Collection[Identity]) -> bool:
+    if (server.pid, server.launcher.started) in before or server.launcher.uid != target.launcher.uid:
+        return False
+    same_port = target.port is not None and server.port == target.port
+    return same_port or (bool(target.command) and server.command == target.command)
+
+
+async def came_back(acting: Acting, target: Target, members: Collection[Identity] = ()) -> Server | None:
+    """A new server on the stopped one's port or with its command, if there is one now. `members`: everybody of the stopped one. Raises NodeError."""
+    inventory, table = await look(acting.node, (), ())
+    if table.boot_id is None or not inventory.processes:
+        raise LaunchingError(
+            "the node does not show its processes, so it is not known whether the server was started again"
+        )
+    before = {*members, *target.known, target.identity}
+    return next((server for server in inventory.servers if _same_launch(server, target, before)), None)
+
+
+async def watch_for_return(
+    acting: Acting, target: Target, members: Collection[Identity] = (), seconds: float = WATCH_FOR_RETURN_S
+) -> Server | None:
+    """Watch whether somebody who kept the server starts it again: the new server, or None after `seconds` without one. Raises NodeError."""
+    until = time.monotonic() + seconds
+    while True:
+        server = await came_back(acting, target, members)
+        if server is not None or acting.dry or time.monotonic() >= until:
+            return server
+        acting.tell(f"watching for {age(max(0.0, until - time.monotonic()))} whether it is started again", ())
+        await asyncio.sleep(min(POLL_S, max(0.05, until - time.monotonic())))
