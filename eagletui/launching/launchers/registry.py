@@ -13,6 +13,9 @@ GROUP: Final = "eagletui.launchers"
 LAUNCHERS: Final[dict[str, str]] = {
     "setsid": "eagletui.launching.launchers.setsid:SETSID",
     "tmux": "eagletui.launching.launchers.tmux:TMUX",
+    "systemd": "eagletui.launching.launchers.systemd:SYSTEMD",
+    "docker": "eagletui.launching.launchers.container:DOCKER",
+    "podman": "eagletui.launching.launchers.container:PODMAN",
 }
 """Name to `module:value`. What is here is not replaced by an entry point of that name."""
 
