@@ -74,9 +74,9 @@ class NodeRecords:
 
 
 def new_id(now: datetime | None = None) -> str:
-    """An id that sorts by time and is nobody else's: "20261201T103000Z-4f2a9c"."""
+    """An id that sorts by time and is nobody else's: "20261201T103000123Z-4f2a9c"."""
     at = (now or datetime.now(UTC)).astimezone(UTC)
-    return f"{at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(3)}"
+    return f"{at:%Y%m%dT%H%M%S}{at.microsecond // 1000:03}Z-{secrets.token_hex(3)}"
 
 
 def with_recipe(record: Record, recipe: Recipe) -> Record:

@@ -96,7 +96,6 @@ exit 0
 """,
 )
 
-SCRIPTS: Final = (LAUNCH_CONTEXT, LOGIN_ENVIRONMENT)
 
 Environment = tuple[tuple[str, str], ...]
 

@@ -215,8 +215,6 @@ exit 0
 """,
 )
 
-SCRIPTS: Final = (LAUNCH, KEEPER_STATE)
-
 
 @dataclass(frozen=True, slots=True)
 class Output:

@@ -313,7 +313,6 @@ exit 0
     reads_only=False,
 )
 
-SCRIPTS: Final = (RECORDS, RECORD_CREATE, RECORD_UPDATE, RECORD_COPY, RECORD_PRUNE)
 
 ID = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}\Z")
 """What a record may be called."""

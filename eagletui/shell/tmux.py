@@ -2,7 +2,7 @@ r"""The script `launch-tmux`: the keeper of a record, started from a pane of the
 
 launch-tmux PORTS TOKEN ID SESSION       SESSION: letters, digits, `_` and `-`
     as `launch` (see keeper.py), but  started NAME\n, with the session that was used: SESSION, made anew or with its dead pane used again; where
-    something runs in it, SESSION-2 and so on.   exit 3 also:  no-tmux\n   tmux-failed\n (what tmux said on stderr; nothing was started)
+    something runs in it, SESSION-2, SESSION-3 or SESSION-ID.   exit 3 also:  no-tmux\n   tmux-failed\n (what tmux said on stderr; nothing was started)
 
 The pane starts the keeper and shows the log for as long as it lives, then how it ended. `respawn-pane` without -k touches no pane in which something runs.
 """
@@ -25,13 +25,17 @@ read -r keeper more 2>/dev/null <"$2/keeper" || sleep 0.1
 tries=$((tries + 1))
 done
 printf "eagletui: this shows %s. Closing it ends nothing that runs.\n" "$3"
-if [ -n "$keeper" ] && tail --pid=$$ -c 0 /dev/null >/dev/null 2>&1; then
-tail --pid="$keeper" -n +1 -f "$3"
+if tail --pid=$$ -c 0 /dev/null >/dev/null 2>&1; then tail --pid="${keeper:-1}" -n +1 -f "$3"
+else
+at=0; lives=y
+while [ -n "$lives" ]; do
+[ -d "/proc/${keeper:-1}" ] || lives=
+size=$(wc -c <"$3") && [ "$size" -gt "$at" ] && { tail -c +$((at + 1)) "$3" | head -c $((size - at)); at=$size; }
+[ -z "$lives" ] || sleep 0.5
+done
+fi
 status=; read -r status more 2>/dev/null <"$2/exit"
 printf "eagletui: it ended with status %s.\n" "${status:-unknown}"
-exit 0
-fi
-exec tail -n +1 -f "$3"
 """
 
 LAUNCH_TMUX: Final = Script(
@@ -51,16 +55,15 @@ command -v tmux >/dev/null 2>&1 || { printf 'no-tmux\n'; exit 3; }
     + r"""
 unset LC_ALL
 shown() { tmux "$@" sh -c "$eagletui_pane" eagletui-pane "$eagletui_keeper" "$dir" "$log" </dev/null >/dev/null; }
-name=$session; n=1; said=
-while [ "$n" -lt 10 ]; do
-if said=$(shown new-session -d -s "$name" -n server -c / 2>&1); then break; fi
-case $said in *duplicate*) ;; *) n=10; break;; esac
-if shown respawn-pane -t "=$name:" 2>/dev/null; then break; fi
-n=$((n + 1)); name=$session-$n
+made=
+for name in "$session" "$session-2" "$session-3" "$session-$id"; do
+if said=$(shown new-session -d -s "$name" -n server -c / 2>&1); then made=y; break; fi
+case $said in *duplicate*) ;; *) break;; esac
+if shown respawn-pane -t "=$name:" 2>/dev/null; then made=y; break; fi
 done
-if [ "$n" -ge 10 ]; then
+if [ -z "$made" ]; then
 rm -f "$dir/begun"; [ -s "$log" ] || rm -f "$log"
-printf '%s\n' "${said:-there are too many sessions of that name}" >&2
+printf '%s\n' "$said" >&2
 no_launch tmux-failed
 fi
 tmux set-window-option -t "=$name:" remain-on-exit on </dev/null >/dev/null 2>&1
@@ -69,8 +72,6 @@ exit 0
 """,
     reads_only=False,
 )
-
-SCRIPTS: Final = (LAUNCH_TMUX,)
 
 
 def ask_launch_tmux(fence: tuple[str, str], record_id: str, session: str) -> Command:
