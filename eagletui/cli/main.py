@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "eagletui.cli.explain:explain",
         "Explain a log file: phases, times, throughput, the cause of a failure.",
     ),
+    "config": ("eagletui.cli.config:config", "Your configuration: init, check, path, schema."),
     "keys": ("eagletui.cli.lists:keys", "List the keys of the screen."),
     "themes": ("eagletui.cli.lists:themes", "List the themes."),
 }

@@ -24,6 +24,29 @@ def _not_empty(context: click.Context, parameter: click.Parameter, value: str | 
     return value
 
 
+def _reaching() -> tuple[Callable[[F], F], ...]:
+    return (
+        click.option(
+            "-F", "ssh_config", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another ssh configuration file."
+        ),
+        click.option(
+            "--speed", type=click.FloatRange(0.1, 1000), default=None, help="For the demo node only: its times are divided by this."
+        ),
+        click.option(
+            "--scenario", metavar="NAME", default=None,
+            help="For the demo node only: what happens to its server. oom, rank-dies, stalls, kept-by-systemd, in-a-container, rank-of-two, "
+            "never-started, port-taken, stuck-gpu, zombie, slow-drain or two-users.",
+        ),
+    )  # fmt: skip
+
+
+def reaching_options(function: F) -> F:
+    """A NODE that may be left out, and the options that say how to reach it."""
+    for decorate in reversed((click.argument("node", required=False), *_reaching())):
+        function = decorate(function)
+    return function
+
+
 def node_options(function: F) -> F:
     """NODE and the options that say how to reach it and which server and log to look at."""
     for decorate in reversed(
@@ -31,18 +54,7 @@ def node_options(function: F) -> F:
             click.argument("node"),
             click.option("--port", type=click.IntRange(1, 65535), help="The server that listens on this port."),
             click.option("--log", "log_path", metavar="PATH", callback=_not_empty, help="Follow this file on the node instead of the one found."),
-            click.option(
-                "-F", "ssh_config", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path),
-                help="Another ssh configuration file.",
-            ),
-            click.option(
-                "--speed", type=click.FloatRange(0.1, 1000), default=None, help="For the demo node only: its times are divided by this."
-            ),
-            click.option(
-                "--scenario", metavar="NAME", default=None,
-                help="For the demo node only: what happens to its server. oom, rank-dies, stalls, kept-by-systemd, in-a-container, rank-of-two, "
-                "never-started, port-taken, stuck-gpu, zombie, slow-drain or two-users.",
-            ),
+            *_reaching(),
         )
     ):  # fmt: skip
         function = decorate(function)

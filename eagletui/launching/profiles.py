@@ -6,8 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from eagletui.config.models import Profile
-from eagletui.engines.command_line import COMMAND, Difference, NotALaunchError, Value, change, difference, value_of
+from eagletui.engines.command_line import (
+    COMMAND,
+    BadChangeError,
+    Difference,
+    NotALaunchError,
+    Value,
+    change,
+    difference,
+    value_of,
+)
 from eagletui.engines.shapes import DEFAULT_PORT, Launch, flags_of, launch_of
+from eagletui.shell.masking import MASK
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +42,15 @@ def engine_launch(command: Sequence[str]) -> Launch | None:
 def command_of(
     profile: Profile, variant: str | None = None, changes: Iterable[tuple[str, Value]] = ()
 ) -> tuple[str, ...]:
-    """A profile's command with its variant's flags and then these. Raises KeyError for a variant that is none, NotALaunchError, BadChangeError."""
+    """A profile's command with its variant's flags and then these. Raises KeyError for a variant that is none, NotALaunchError, BadChangeError (also
+    where a secret was left out of the command and nobody has put it in)."""
     wanted = (*profile.changes(variant), *changes)
-    return change(profile.argv(), wanted) if wanted else profile.argv()
+    words = change(profile.argv(), wanted) if wanted else profile.argv()
+    if any(word == MASK or word.endswith(f"={MASK}") for word in words):
+        raise BadChangeError(
+            f"the command has {MASK} where a secret was left out: write the secret there, or remove the flag"
+        )
+    return words
 
 
 def port_of(profile: Profile, command: Sequence[str]) -> int | None:

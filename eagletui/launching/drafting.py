@@ -1,0 +1,97 @@
+"""A profile from a server that runs: its command, folder, environment, log and port, with nothing secret in it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from eagletui.config.log_path import safe_part
+from eagletui.config.written import Draft, Variable, toml_text
+from eagletui.engines.shapes import flags_of, launch_of, short_model
+from eagletui.launching.adopt import base_environment, output_file
+from eagletui.launching.recipe import Recipe
+from eagletui.shell.context import LaunchContext, LoginEnvironment
+from eagletui.shell.masking import MASK, mask_argv, mask_text, secret_name
+
+_VARIABLE = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
+USUAL_UMASK = ("022", "0022")
+
+
+def draft_of(
+    recipe: Recipe, context: LaunchContext, login: LoginEnvironment, *, name: str, node: str
+) -> tuple[Draft, tuple[str, ...]]:
+    """The profile, and sentences on what is not written. `recipe` is that of the process (launching.adopt), its environment less the session's.
+
+    The whole environment is written (what a login has today may be otherwise tomorrow), less what every launch gets from the login."""
+    base, there = dict(base_environment(login, "clean")), dict(login.environ or login.own)
+    env = tuple(
+        _variable(variable, value, there) for variable, value in sorted(recipe.env) if base.get(variable) != value
+    )
+    notes = [f"{one.name}: {one.why}" for one in env if one.why]
+    command = mask_argv(recipe.argv)
+    comments = [f"From a server that ran on {node} (pid {context.pid})."]
+    if command != recipe.argv:
+        told = (
+            f"its command holds a secret, which is not written: put it in place of {MASK} before you use this profile"
+        )
+        notes.append(told)
+        comments.append(told[:1].upper() + told[1:] + ".")
+    return Draft(
+        name=name,
+        command=command,
+        node=node,
+        cwd=recipe.cwd,
+        log=_log(context),
+        port=recipe.port,
+        umask=recipe.limits.umask if recipe.limits.umask not in USUAL_UMASK else None,
+        base_env="clean",
+        env=env,
+        comments=tuple(comments),
+    ), tuple(notes)
+
+
+def _variable(name: str, value: str, login: dict[str, str]) -> Variable:
+    if not _VARIABLE.match(name):
+        return Variable(name, None, why="left out: no name that a profile can have")
+    if _is_secret(name, value):
+        if name not in login:
+            return Variable(
+                name,
+                None,
+                why="left out, as it looks like a secret: set it for the login on the node, then refer to it",
+            )
+        same = "" if login[name] == value else ", where its value is another one now"
+        return Variable(name, value, referred=True, why=f"looks like a secret: taken from the login on the node{same}")
+    try:
+        toml_text(value)
+    except ValueError:
+        return Variable(name, None, why="left out: its value is not written in UTF-8")
+    return Variable(name, value)
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return bool(value) and (
+        secret_name(name) or mask_text(value) != value or mask_text(f"{name}={value}") != f"{name}={value}"
+    )
+
+
+def _log(context: LaunchContext) -> str | None:
+    """Beside the log that it wrote, under a name that each launch has for itself."""
+    path = output_file(context)
+    if path is None or not path.startswith("/") or path.startswith(("/dev/", "/proc/")):
+        return None
+    folder = path.rpartition("/")[0].replace("{", "{{").replace("}", "}}")
+    return None if "$" in folder else f"{folder}/{{profile}}-{{variant}}-{{time}}.log"
+
+
+def name_of(recipe: Recipe, taken: Collection[str]) -> str:
+    """A name for its profile that none has: its model's, in small letters."""
+    launch = launch_of(recipe.argv)
+    model = flags_of(launch).model if launch is not None else None
+    stem = safe_part(short_model(model) if model else "server").lower()
+    number = 1
+    name = stem
+    while name in taken:
+        number += 1
+        name = f"{stem}-{number}"
+    return name
