@@ -20,8 +20,11 @@ from eagletui.launching.checks.gpus import checks_of_gpus
 from eagletui.launching.checks.model import checks_of_models, hub_folder
 from eagletui.launching.checks.ports import checks_of_ports
 from eagletui.launching.checks.program import checks_of_program
-from eagletui.launching.checks.session import checks_of_session
+from eagletui.launching.checks.session import check_unchanged, checks_of_session
 from eagletui.launching.checks.storage import check_record, checks_of_storage
+from eagletui.launching.launchers.base import Launcher
+from eagletui.launching.launchers.registry import launcher as launcher_of
+from eagletui.launching.launchers.systemd import existing_unit
 from eagletui.launching.looking import see_gpus
 from eagletui.launching.plan import Check, Plan
 from eagletui.launching.recipe import Recipe
@@ -41,37 +44,47 @@ T = TypeVar("T")
 
 
 async def preflight(acting: Acting, plan: Plan) -> tuple[Check, ...]:
-    """The checks of a plan, in a fixed order. Raises NodeError (no link); whatever the node does not tell in time is `unknown`.
+    """The checks of a plan, in a fixed order. Whatever the node does not tell in time is `unknown`. Raises NodeError (no link), UsageError (no such
+    launcher).
 
     Of a stop only the record is looked at: nothing is launched.
     """
     recipe = plan.recipe
     if recipe is None:
-        facts = await _in_time(_facts(acting, None, None))
+        facts = await _in_time(_record_facts(acting))
         return (_answers(facts), check_record((facts or NodeFacts()).path("state")))
-    asked = asked_of(recipe)
-    contained = recipe.launcher in CONTAINERS
-    untried = not_asked(plan, asked) if not contained else None
-    asks_flags = not contained and untried is None
+    asked, chosen = asked_of(recipe), launcher_of(recipe.launcher)
+    handle = chosen.handle(recipe)
+    exists = _existing(chosen, handle)
+    untried = not_asked(plan, asked) if exists is None else check_unchanged(exists, changed=bool(plan.changes))
+    asks_flags = exists is None and untried is None
     facts, answer, (report, details) = await _together(
-        _in_time(_facts(acting, recipe, asked)),
+        _in_time(_facts(acting, recipe, asked, chosen, handle)),
         _in_time(_flags(acting, recipe, asked)) if asks_flags else _none(),
         _gpus_and_ports(acting, plan),
     )
     known = facts or NodeFacts()
-    checks = [_answers(facts), *checks_of_session(known, recipe.launcher, recipe.handle)]
-    if not contained:
+    checks = [_answers(facts), *checks_of_session(known, chosen, handle)]
+    if exists is None:
         checks += _own_checks(recipe, asked, known)
-        if asks_flags:
-            untried = check_flags(asked, answer or FlagAnswer(late=True), recipe.argv)
-        checks += [check for check in (untried, check_json(asked)) if check is not None]
     else:
         checks.append(check_record(known.path("state")))
+    if asks_flags:
+        untried = check_flags(asked, answer or FlagAnswer(late=True), recipe.argv)
+    checks += [check for check in (untried, check_json(asked)) if check is not None]
     env = dict(recipe.env)
     family = frozenset(pid for pid, _ in plan.family)
     checks += checks_of_gpus(asked, report, env, family, plan.holders)
     checks += checks_of_ports(asked, details, family)
     return tuple(checks)
+
+
+def _existing(chosen: Launcher, handle: str | None) -> str | None:
+    """What the launcher only starts and stops, as a word for sentences: its command and files are not this launch's."""
+    if chosen.name in CONTAINERS:
+        return f"container {handle or ''}"
+    unit = existing_unit(handle) if chosen.name == "systemd" else None
+    return None if unit is None else f"unit {unit}"
 
 
 def _answers(facts: NodeFacts | None) -> Check:
@@ -100,23 +113,27 @@ def _tmp(env: dict[str, str]) -> str:
     return path if path.startswith("/") else "/tmp"  # noqa: S108 - where mktemp and Python go; it is only looked at
 
 
-async def _facts(acting: Acting, recipe: Recipe | None, asked: Asked | None) -> NodeFacts:
-    if recipe is None or asked is None:
-        command = ask_preflight(path="", cwd="", program="", log="", tmp="")
-    else:
-        env = dict(recipe.env)
-        program = recipe.argv[0]
-        command = ask_preflight(
-            path=env.get("PATH", DEFAULT_PATH),
-            cwd=recipe.cwd,
-            program=program,
-            log=recipe.log,
-            tmp=_tmp(env),
-            hub=hub_folder(env),
-            launcher=recipe.launcher,
-            handle=recipe.handle or "",
-            models=tuple((model.path, model.hub) for model in asked.models),
-        )
+async def _record_facts(acting: Acting) -> NodeFacts:
+    """Where nothing is launched."""
+    done = await acting.run(ask_preflight(path="", cwd="", program="", log="", tmp=""), timeout=FACTS_S, limit=1 << 20)
+    return parse_preflight(done.stdout)
+
+
+async def _facts(acting: Acting, recipe: Recipe, asked: Asked, chosen: Launcher, handle: str | None) -> NodeFacts:
+    env = dict(recipe.env)
+    ours = _existing(chosen, handle) is None
+    command = ask_preflight(
+        path=env.get("PATH", DEFAULT_PATH),
+        cwd=recipe.cwd if ours else "",
+        program=recipe.argv[0] if ours and recipe.argv else "",
+        log=recipe.log if ours else "",
+        tmp=_tmp(env),
+        hub=hub_folder(env),
+        tools=sorted({program for need in chosen.needs for program in need.programs}),
+        launcher=chosen.name,
+        handle=handle or "",
+        models=tuple((model.path, model.hub) for model in asked.models) if ours else (),
+    )
     done = await acting.run(command, timeout=FACTS_S, limit=1 << 20)
     return parse_preflight(done.stdout)
 

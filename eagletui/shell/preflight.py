@@ -1,8 +1,9 @@
 r"""What can be known of a node before a server is launched on it: the script `preflight`, and what it tells as facts. Total.
 
-preflight PATH CWD PROGRAM LOG TMP HUB LAUNCHER HANDLE [MODEL HUBNAME]...    reads only
+preflight PATH CWD PROGRAM LOG TMP HUB TOOLS LAUNCHER HANDLE [MODEL HUBNAME]...    reads only
     PATH: the launch's own; CWD, LOG, TMP, MODEL absolute; PROGRAM absolute, or a bare name that is looked for on PATH; HUB: the folder of downloaded
-    models, empty for the login's own; LAUNCHER and HANDLE: whose tool is asked of a container or unit; MODEL with HUBNAME (`models--org--name`, or empty).
+    models, empty for the login's own; TOOLS: names with blanks between; LAUNCHER and HANDLE: whose tool is asked of a
+    container or unit; MODEL with HUBNAME (`models--org--name`, or empty).
     Empty words are not looked at. What a user can choose comes back in hex.
     login UID HEX-of-name HEX-of-home HEX-of-/proc/self/cgroup\n
     program WORD HEX-of-path\n      WORD found, absent, directory, denied (not executable), noexec (its file system forbids it)
@@ -15,16 +16,17 @@ preflight PATH CWD PROGRAM LOG TMP HUB LAUNCHER HANDLE [MODEL HUBNAME]...    rea
     weights N COUNT BROKEN UNREADABLE SHARDS TOTAL SIZE\n   of model N, a folder: weight files, links to nothing or empty, not readable, files named
                                     `model-…-of-TOTAL…`, the number in those names, bytes of the last file ("-" unknown)
     snapshots N COUNT\n             downloads of model N in HUB that have a config.json
-    tool NAME\n                     on the login's PATH: setsid tmux systemd-run systemctl docker podman nvidia-smi
+    tool NAME\n                     one of TOOLS that is on the login's PATH
     logind TEXT\n                   a line `FILE:Kill…=…` of logind's configuration;  logind-runs\n where it runs;  linger\n;  bus\n (the user's, a socket)
-    handle STATUS HEX\n             what docker or podman (`inspect`: state), or systemctl (`show`: LoadState, ActiveState) said of HANDLE, and its exit status
+    handle STATUS HEX\n             what docker or podman (`inspect`: its state), or systemctl (`show`: LoadState, of the user's manager, else of the
+                                    system's) said of HANDLE, and the exit status
     done\n
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from eagletui.shell.processes import as_text
@@ -40,6 +42,7 @@ noexec() {
 real=$(readlink -f "$1" 2>/dev/null) || real=$1
 best=; forbids=
 while read -r device at type options rest; do
+case $at in *\\*) at=$(printf '%b' "$at");; esac
 case $real in "${at%/}"/*)
 if [ "${#at}" -ge "${#best}" ]; then
 best=$at; forbids=
@@ -69,8 +72,8 @@ IFS=$old; set +f;;
 esac
 if [ -d "$found" ]; then how=directory
 elif [ ! -e "$found" ]; then how=absent
+elif noexec "$found"; then how=noexec  # not every sh's -x knows of it
 elif [ -x "$found" ]; then how=found
-elif noexec "$found"; then how=noexec
 else how=denied
 fi
 }
@@ -103,9 +106,9 @@ PREFLIGHT = Script(
     "preflight",
     FIND_PROGRAM
     + r"""
-path=$1; cwd=$2; program=$3; log=$4; tmp=$5; hub=$6; launcher=$7; handle=$8
-[ "$#" -ge 8 ] || { printf '%s\n' 'eight words at least' >&2; exit 2; }
-shift 8
+path=$1; cwd=$2; program=$3; log=$4; tmp=$5; hub=$6; tools=$7; launcher=$8; handle=$9
+[ "$#" -ge 9 ] || { printf '%s\n' 'nine words at least' >&2; exit 2; }
+shift 9
 limit() { if timeout 1 true >/dev/null 2>&1; then timeout 5 "$@"; else "$@"; fi; }
 letters() {
 if [ -d "$1" ]; then l=d; elif [ -f "$1" ]; then l=f; elif [ -e "$1" ]; then l=o; elif [ -L "$1" ]; then l=l; else l=-; fi
@@ -167,7 +170,12 @@ printf 'snapshots %s %s\n' "$n" "$count"
 fi
 n=$((n + 1))
 done
-for t in setsid tmux systemd-run systemctl docker podman nvidia-smi; do command -v "$t" >/dev/null 2>&1 && printf 'tool %s\n' "$t"; done
+set -f
+for t in $tools; do
+case $t in -*|*[!0-9A-Za-z_.-]*) continue;; esac
+command -v "$t" >/dev/null 2>&1 && printf 'tool %s\n' "$t"
+done
+set +f
 for d in /etc /run /usr/local/lib /usr/lib; do
 for f in "$d/systemd/logind.conf" "$d"/systemd/logind.conf.d/*.conf; do
 [ -f "$f" ] || continue
@@ -187,7 +195,8 @@ said=$(limit "$launcher" container inspect --format '{{.State.Status}}' -- "$han
 answered "$?" "$said";;
 systemd)
 XDG_RUNTIME_DIR=${XDG_RUNTIME_DIR:-/run/user/$uid}; export XDG_RUNTIME_DIR
-said=$(limit systemctl --user show --property=LoadState --property=ActiveState -- "$handle" 2>&1 </dev/null)
+said=$(limit systemctl --user show --property=LoadState -- "$handle" 2>&1 </dev/null)
+case $said in *=loaded*) ;; *) said=$(limit systemctl --system show --property=LoadState -- "$handle" 2>&1 </dev/null);; esac
 answered "$?" "$said";;
 esac
 fi
@@ -274,13 +283,14 @@ def ask_preflight(
     log: str,
     tmp: str,
     hub: str = "",
+    tools: Iterable[str] = (),
     launcher: str = "setsid",
     handle: str = "",
     models: Sequence[tuple[str, str]] = (),
 ) -> Command:
     """The command whose stdout parse_preflight reads. `models`: absolute path and name in the hub's folder (or empty) of each."""
     words = [word for pair in models for word in pair]
-    return Command(PREFLIGHT, (path, cwd, program, log, tmp, hub, launcher, handle, *words))
+    return Command(PREFLIGHT, (path, cwd, program, log, tmp, hub, " ".join(tools), launcher, handle, *words))
 
 
 _LETTERS = re.compile(r"[fdol-][r-][w-][x-]")

@@ -6,23 +6,19 @@ import posixpath
 import re
 from collections.abc import Sequence
 
+from eagletui.launching.checks.asked import CONTAINERS
+from eagletui.launching.launchers.base import Launcher, Need
+from eagletui.launching.launchers.systemd import existing_unit
 from eagletui.launching.plan import Check
 from eagletui.launching.words import plain
 from eagletui.shell.preflight import NodeFacts
 
-_TOOLS: dict[str, tuple[str, ...]] = {
-    "setsid": ("setsid",),
-    "tmux": ("tmux", "setsid"),
-    "systemd": ("systemd-run", "systemctl"),
-    "docker": ("docker",),
-    "podman": ("podman",),
-}
-"""Programs that a launcher runs on the node."""
-_PACKAGE = {"setsid": "util-linux", "systemd-run": "systemd", "systemctl": "systemd"}
 _SETTING = re.compile(r"\A\s*(Kill(?:UserProcesses|OnlyUsers|ExcludeUsers))\s*=\s*(.*?)\s*\Z")
 _ORDER = ("/etc/", "/run/", "/usr/local/lib/", "/usr/lib/")
 """Where a file of one name counts before the same name elsewhere (logind.conf(5))."""
 _SESSION = re.compile(r"/session-[A-Za-z0-9]{1,20}\.scope")
+SAID = 300
+"""Characters of a tool's own words that are shown."""
 _YES = frozenset({"yes", "true", "1", "on", "y", "t"})
 
 
@@ -54,14 +50,14 @@ def logind_kills(settings: Sequence[tuple[str, str]], user: str | None) -> tuple
     return kills and user not in spared and (not only or user in only), said_by
 
 
-def check_logout(facts: NodeFacts, launcher: str) -> Check:
+def check_logout(facts: NodeFacts, launcher: str, handle: str | None = None) -> Check:
     """`node.logout`: the server outlives this login.
 
     Linger does not help what `setsid` and `tmux` start: it keeps the user's own manager, while logind kills the session's scope all the same.
     """
     name = "node.logout"
-    if launcher in {"docker", "podman"}:
-        return Check(name, "ok", "A container outlives this login.")
+    if launcher in CONTAINERS or (launcher == "systemd" and existing_unit(handle) is not None):
+        return Check(name, "ok", "Who keeps the server is not this login.")
     if launcher == "systemd":
         if facts.uid == 0 or facts.linger:
             return Check(name, "ok", "A unit of the user's manager outlives this login (linger is on).")
@@ -76,60 +72,84 @@ def check_logout(facts: NodeFacts, launcher: str) -> Check:
     return Check(name, "fail", text, todo)
 
 
-def check_tool(facts: NodeFacts, launcher: str, handle: str | None) -> Check:
-    """`launcher.tool`: what the launcher runs is on the node and answers."""
-    name = "launcher.tool"
-    if launcher not in _TOOLS:
+def check_need(need: Need, facts: NodeFacts) -> Check:
+    """`launcher.setsid`, `launcher.tmux` …: the programs that a launcher runs are on the node."""
+    missing = [program for program in need.programs if program not in facts.tools]
+    if not missing:
+        return Check(need.id, "ok", f"The node has {', '.join(need.programs)}.")
+    names = ", ".join(missing)
+    if not facts.complete:
+        return Check(need.id, "unknown", f"The node did not say whether it has {names}.")
+    return Check(need.id, "fail", f"This login finds no {names} on the node, which the launcher needs.", need.todo)
+
+
+def check_bus(facts: NodeFacts) -> Check:
+    """`launcher.bus`: the user's own systemd manager can be talked to. Root's units are the system's."""
+    name = "launcher.bus"
+    if facts.uid == 0 or facts.bus:
+        return Check(name, "ok", "This login has a systemd manager.")
+    todo = "On the node: loginctl enable-linger, then log in anew; in a container choose another launcher."
+    text = "This login has no systemd manager of its own (no bus in /run/user): systemd-run --user fails."
+    return Check(name, "fail", text, todo)
+
+
+def check_unit(facts: NodeFacts, unit: str) -> Check:
+    """`launcher.unit`: a unit that exists is known to systemd."""
+    name, called = "launcher.unit", plain(unit)
+    if facts.handle is None:
+        return Check(name, "unknown", f"The node did not say whether there is a unit {called}.")
+    words = plain(facts.handle[1])[:SAID]
+    if "=loaded" in words:
+        return Check(name, "ok", f"systemd knows the unit {called}.")
+    if "LoadState" in words:
         return Check(
             name,
             "fail",
-            f"There is no launcher {plain(launcher)}.",
-            f"Choose one of {', '.join(_TOOLS)} in the profile.",
+            f"systemd knows no unit {called}.",
+            "On the node: systemctl --user list-units; systemctl list-units",
         )
-    missing = [tool for tool in _TOOLS[launcher] if tool not in facts.tools]
-    if missing and not facts.complete:
-        return Check(name, "unknown", f"The node did not say whether it has {missing[0]}.")
-    if missing:
-        package = _PACKAGE.get(missing[0], missing[0])
-        todo = f"Install {package} on the node, or choose another launcher in the profile."
-        return Check(name, "fail", f"The launcher {launcher} needs {missing[0]}, which this login does not have.", todo)
-    if launcher == "systemd" and not facts.bus:
-        todo = "On the node: loginctl enable-linger, then log in anew; in a container choose another launcher."
-        return Check(
-            name,
-            "fail",
-            "This login has no systemd manager of its own (no /run/user bus): systemd-run --user fails.",
-            todo,
-        )
-    if launcher in {"docker", "podman"}:
-        return _container(facts, launcher, handle)
-    return Check(name, "ok", f"The launcher {launcher} has what it needs.")
+    return Check(name, "fail", f"systemd did not tell of the unit {called}: {words}", "On the node: systemctl status")
 
 
-def _container(facts: NodeFacts, launcher: str, handle: str | None) -> Check:
-    name, called = "launcher.tool", plain(handle or "")
+def check_container(facts: NodeFacts, tool: str, handle: str | None) -> Check:
+    """`launcher.container`: the container exists, and its tool answers."""
+    name, called = "launcher.container", plain(handle or "")
     if not called:
-        todo = "Name it in the profile (handle)."
-        return Check(
-            name, "fail", f"The launcher {launcher} restarts a container that exists, and none is named.", todo
-        )
+        text = f"The launcher {tool} restarts a container that exists, and the profile names none (or not as one is named)."
+        return Check(name, "fail", text, f"Name it in the profile: handle = ... On the node: {tool} ps -a")
     if facts.handle is None:
         return Check(name, "unknown", f"The node did not say whether there is a container {called}.")
     status, said = facts.handle
-    words = plain(said)[:300]
+    words = plain(said)[:SAID]
     if status == 0:
-        return Check(name, "ok", f"{launcher} knows the container {called} ({words}).")
+        return Check(name, "ok", f"{tool} knows the container {called} ({words}).")
     if status in {124, 137}:
         return Check(
-            name, "fail", f"{launcher} did not answer within 5 s.", f"Does its daemon run? On the node: {launcher} info"
+            name, "fail", f"{tool} did not answer within 5 s.", f"Does its daemon run? On the node: {tool} info"
         )
     if "no such" in words.lower() or "no container" in words.lower():
-        todo = f"On the node: {launcher} ps -a. eagletui restarts containers, it makes none."
-        return Check(name, "fail", f"{launcher} knows no container {called}.", todo)
-    todo = f"May this login use {launcher}? On the node: {launcher} info"
-    return Check(name, "fail", f"{launcher} did not tell of the container {called}: {words}", todo)
+        todo = f"On the node: {tool} ps -a. eagletui restarts containers, it makes none."
+        return Check(name, "fail", f"{tool} knows no container {called}.", todo)
+    text = f"{tool} did not tell of the container {called}: {words}"
+    return Check(name, "fail", text, f"May this login use {tool}? On the node: {tool} info")
 
 
-def checks_of_session(facts: NodeFacts, launcher: str, handle: str | None) -> tuple[Check, ...]:
-    """Both."""
-    return check_tool(facts, launcher, handle), check_logout(facts, launcher)
+def check_unchanged(asked_for: str, *, changed: bool) -> Check | None:
+    """`launch.flags` where the launcher starts what exists. `asked_for`: "container NAME" or "unit NAME". None: nothing was to be changed."""
+    if not changed:
+        return None
+    text = f"The {plain(asked_for)} runs the command that it was made with: changed flags cannot be given to it by a restart."
+    todo = "Make it anew with these flags yourself, or choose another launcher (setsid) in the profile."
+    return Check("launch.flags", "fail", text, todo)
+
+
+def checks_of_session(facts: NodeFacts, launcher: Launcher, handle: str | None) -> tuple[Check, ...]:
+    """What this launcher needs, and what it would start. `handle`: what the launcher calls it (Launcher.handle)."""
+    checks = [check_need(need, facts) for need in launcher.needs]
+    if launcher.name in CONTAINERS:
+        checks.append(check_container(facts, launcher.name, handle))
+    elif launcher.name == "systemd" and (unit := existing_unit(handle)) is not None:
+        checks.append(check_unit(facts, unit))
+    elif launcher.name == "systemd":
+        checks.append(check_bus(facts))
+    return (*checks, check_logout(facts, launcher.name, handle))
