@@ -38,7 +38,9 @@ from eagletui.shell.script import Command, Script
 TAIL_LINES: Final = 20
 """Of the log, when a launch died at once: a traceback's end, or what the shell said."""
 
-# Stands between single quotes in `launch` and in what the tmux launcher runs, so it holds none.
+# Stands between single quotes in `launch` and in what the tmux launcher runs, so it holds none. It begins with PATH as its whole environment. Variables
+# are exported one by one, so that no value is ever an argument, which every user of the node could read: only those that a shell gives another meaning are
+# handed to `env`. What is needed while they are exported has names that no environment has.
 _KEEPER: Final = r"""
 mask=$(umask); umask 077
 exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&- 9<&-
@@ -56,6 +58,7 @@ log=$(cat "$launch/log"; printf x); log=${log%x}
 exec >>"$log" 2>&1 </dev/null
 cwd=$(cat "$launch/cwd"; printf x); cwd=${cwd%x}
 words() { od -An -v -to1 <"$1" | tr -d "\n" | sed "s/ 000/x:/g;s/ /\\\\0/g" | tr ":" "\n"; }
+word() { word=$(printf "%b" "$1"); word=${word%x}; }
 cpus=; limits=
 while read -r key a b; do
 case $key in
@@ -64,36 +67,44 @@ soft) limits="$limits $a:$b";;
 cpus) cpus=$a;;
 esac
 done 2>/dev/null <"$launch/limits"
-set --
+env=$(command -v env) || fail "there is no program env"
+set -- "$env" -u _ -u PWD -u OLDPWD -u SHLVL
 while read -r key a b; do
 case $key in
-SigIgn:) case $a in *[!0]?*|*[!01]) if env --default-signal true 2>/dev/null; then set -- --default-signal; fi;; esac;;
+SigIgn:) case $a in *[!0]?*|*[!01]) if env --default-signal true 2>/dev/null; then set -- "$@" --default-signal; fi;; esac;;
 Cpus_allowed_list:) if [ "$a" = "$cpus" ]; then cpus=; fi;;
 esac
 done </proc/self/status
-set -- env -i "$@" --
+set -- "$@" --
 if [ -n "$cpus" ]; then
-if taskset -c "$cpus" true 2>/dev/null; then set -- taskset -c "$cpus" "$@"
+if taskset -c "$cpus" true 2>/dev/null; then set -- "$(command -v taskset)" -c "$cpus" "$@"
 else printf "eagletui: it cannot be kept to the CPUs %s\n" "$cpus"; fi
 fi
 set -f; IFS="
 "
+eagletui_n=0; plain=
 for w in $(words "$launch/env"); do
-case $w in *\\*) w=$(printf "%b" "$w");; esac
-set -- "$@" "${w%x}"
+word "$w"; name=${word%%=*}
+case $name in
+""|[0-9]*|*[!A-Za-z0-9_]*|_|PWD|OLDPWD|SHLVL|IFS|OPT*|PPID|UID|EUID|GROUPS|SHELLOPTS|BASH*|EPOCH*|*RANDOM|SECONDS|LINENO|HISTCMD|FUNCNAME|DIRSTACK|PIPESTATUS)
+set -- "$@" "$word";;
+*) plain="$plain$w$IFS"; eagletui_n=$((eagletui_n + 1));;
+esac
 done
 first=y
 for w in $(words "$launch/argv"); do
-case $w in *\\*) w=$(printf "%b" "$w");; esac
-w=${w%x}
+word "$w"
 if [ "$first" = y ]; then
 first=
-case $w in *=*) set -- "$@" nice -n 0;; esac
+case $word in *=*) set -- "$@" "$(command -v nice)" -n 0;; esac
 fi
-set -- "$@" "$w"
+set -- "$@" "$word"
 done
-unset IFS; set +f
 [ -z "$first" ] || fail "there is no command in $launch/argv"
+n=$#
+for w in $plain; do word "$w"; set -- "$@" "$word"; done
+while [ "$n" -gt 0 ]; do set -- "$@" "$1"; shift; n=$((n - 1)); done
+unset IFS; set +f
 run() {
 me >"$dir/process" || exit 125
 for l in $limits; do
@@ -104,6 +115,8 @@ printf "eagletui: the limit that ulimit -%s shows cannot be set to %s\n" "$k" "$
 done
 cd "$cwd" || exit 126
 umask "$mask"
+unset PATH
+while [ "$eagletui_n" -gt 0 ]; do export "$1"; shift; eagletui_n=$((eagletui_n - 1)); done 2>/dev/null
 exec "$@"
 }
 exec >/dev/null 2>&1
@@ -117,7 +130,7 @@ START: Final = (
     + _KEEPER
     + "'\n"
     + r"""
-start_keeper() { setsid setsid sh -c "$eagletui_keeper" eagletui-keeper "$1" </dev/null >/dev/null 2>&1; }
+start_keeper() { setsid setsid env -i "PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}" sh -c "$eagletui_keeper" eagletui-keeper "$1" </dev/null >/dev/null 2>&1; }
 """
 )
 """Defines `start_keeper DIR`: it returns at once, and the keeper is nobody's child."""

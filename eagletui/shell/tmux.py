@@ -18,7 +18,7 @@ from eagletui.shell.script import Command, Script
 
 # $1 the keeper's text, $2 the record's directory, $3 the log. Stands between single quotes, so it holds none.
 _PANE: Final = r"""
-setsid setsid sh -c "$1" eagletui-keeper "$2" </dev/null >/dev/null 2>&1
+setsid setsid env -i "PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}" sh -c "$1" eagletui-keeper "$2" </dev/null >/dev/null 2>&1
 keeper=; tries=0
 while [ -z "$keeper" ] && [ "$tries" -lt 50 ]; do
 read -r keeper more 2>/dev/null <"$2/keeper" || sleep 0.1
