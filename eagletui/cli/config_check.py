@@ -77,7 +77,7 @@ def _unusable(loaded: Loaded) -> Iterator[Problem]:
         if action not in actions:
             near = get_close_matches(action, actions, n=1)
             hint = f"did you mean {near[0]}?" if near else "`eagletui keys` lists them"
-            yield from _problem(loaded.own, ("keys", action), f"there is no such action; {hint}")
+            yield from _problem(loaded.own, ("keys", *action.split(".")), f"there is no such action; {hint}")
     for name, profile in loaded.config.profiles.items():
         for variant in (None, *profile.variants):
             try:

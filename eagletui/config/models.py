@@ -113,6 +113,20 @@ def _path(value: str) -> str:
     return value
 
 
+def _flat(value: object) -> object:
+    """Ids of actions have dots (`app.quit`), which TOML takes for tables in tables where nobody quotes them."""
+    if not isinstance(value, dict):
+        return value
+    found: dict[str, object] = {}
+    for name, below in value.items():
+        if isinstance(below, dict):
+            flat = _flat(below)
+            found |= {f"{name}.{rest}": one for rest, one in flat.items()} if isinstance(flat, dict) else {}
+        else:
+            found[name] = below
+    return found
+
+
 Name = Annotated[str, AfterValidator(_name)]
 Port = Annotated[int, Field(ge=1, le=65535, strict=True)]
 Set = StrictBool | StrictInt | StrictFloat | StrictStr | list[StrictStr | StrictInt | StrictFloat]
@@ -227,7 +241,7 @@ class Config(_Written):
     """The whole of it."""
 
     theme: Name | None = Field(default=None, description="A theme of `eagletui themes`. Only in the user's own file.")
-    keys: dict[Name, str | list[str]] = Field(
+    keys: Annotated[dict[Name, str | list[str]], BeforeValidator(_flat)] = Field(
         default_factory=dict, description="Action (`eagletui keys`) to key or keys. Only in the user's own file."
     )
     nodes: dict[Name, NodeConfig] = Field(default_factory=dict, description="Machines by name.")

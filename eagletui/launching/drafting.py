@@ -25,7 +25,9 @@ def draft_of(
     The whole environment is written (what a login has today may be otherwise tomorrow), less what every launch gets from the login."""
     base, there = dict(base_environment(login, "clean")), dict(login.environ or login.own)
     env = tuple(
-        _variable(variable, value, there) for variable, value in sorted(recipe.env) if base.get(variable) != value
+        _variable(variable, value, there)
+        for variable, value in sorted(recipe.env)
+        if base.get(variable) != value and variable != "PWD"  # the shell's, which a launch has another of
     )
     notes = [f"{one.name}: {one.why}" for one in env if one.why]
     command = mask_argv(recipe.argv)
