@@ -23,10 +23,12 @@ from eagletui.monitor.snapshot import LogView
 from eagletui.monitor.together import Together
 from eagletui.nodes.base import Node
 from eagletui.servers.model import Server
+from eagletui.shell.masking import mask_text
 from eagletui.shell.poll import PollAnswer
 
 SLICE = 16 << 10
 """Bytes read at a time: a few milliseconds of work, even when every line is short."""
+LAST_LINES = 8
 FRESH_S = 5.0
 """A line younger than this is news."""
 NO_LOG = "It is not known where this server writes its log; --log PATH names a file on the node."
@@ -84,6 +86,15 @@ class LogWatch:
         if self._errors or not self._streams or (not self.following and not self._reader.bytes):
             return None
         return not self._reader.bytes
+
+    @property
+    def last_line(self) -> str | None:
+        """The last line that says anything, masked."""
+        for number in range(self.store.end - 1, max(self.store.first, self.store.end - LAST_LINES) - 1, -1):
+            line = self.store.line(number)
+            if line is not None and line.text.strip():
+                return mask_text(line.text.strip())
+        return None
 
     @property
     def state(self) -> LogState:

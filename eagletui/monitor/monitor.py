@@ -14,21 +14,25 @@ from eagletui.logs.store import LineStore
 from eagletui.monitor.drive import find_servers
 from eagletui.monitor.family_watch import FamilyCount
 from eagletui.monitor.gpu_watch import GpuWatch
+from eagletui.monitor.identities import members, same_launch, still_there
 from eagletui.monitor.keeper import Keeper
+from eagletui.monitor.launches import Launches, Shown
 from eagletui.monitor.link import LinkWatch
 from eagletui.monitor.newcomers import Newcomers
+from eagletui.monitor.nobody import absent_link, before_discovery, nobody
+from eagletui.monitor.others import Others
 from eagletui.monitor.plainest import plainest
 from eagletui.monitor.poller import Poller, open_poller
 from eagletui.monitor.publish import Publisher
 from eagletui.monitor.recorder import Recorder
-from eagletui.monitor.server_watch import ServerWatch, absent
+from eagletui.monitor.server_watch import ServerWatch
 from eagletui.monitor.sessions import Sessions
 from eagletui.monitor.sleep import Clocks, Missed, Sleeps, missed, read_clocks
 from eagletui.monitor.snapshot import Health, LogView, Snapshot, Throughput, Verdict, aged
-from eagletui.monitor.survey import assess
 from eagletui.monitor.together import Together
 from eagletui.nodes.base import Node
-from eagletui.servers.model import Inventory, Reason, Server, State
+from eagletui.servers.intent import Intent
+from eagletui.servers.model import Inventory, State
 from eagletui.servers.selection import chosen, with_log
 from eagletui.shell.scripts import LEASE_S
 
@@ -51,8 +55,6 @@ SLEPT_NOTE_S = 60.0
 TASK_RETRY_S = 5.0
 NOTE_S = 10.0
 """How long a task that failed has to run again before its note goes."""
-OTHERS_EVERY_S = 30.0
-"""Each look at another server costs it a /health, which is a token and a log line."""
 
 
 class NodeMonitor:
@@ -92,14 +94,26 @@ class NodeMonitor:
         self._empty_store = LineStore()
         self._notes: dict[str, str] = {}
         self._recorder = Recorder(history, node.name, note=self._note, on_change=self._mark)
+        self._launches = Launches(self._node)
+        self._others = Others(
+            self._node,
+            servers=lambda: self._inventory.servers,
+            shown=lambda: self._watch.server.id if self._watch else None,
+            skew_s=self._skew_s,
+            on_worst=self._show_worst,
+            on_change=self._mark,
+        )
         self._reselect = asyncio.Event()
         self._look = asyncio.Event()
-        self._found = asyncio.Event()
         self._inventory_wall = time.time()
-        self._verdicts: dict[str, Verdict] = {}
-        self._judged = self._chosen = False
+        self._chosen = False
 
     # What the screen asks
+
+    @property
+    def node(self) -> Sessions:
+        """The node with its link and its sessions, for whoever acts on it while it is watched."""
+        return self._node
 
     @property
     def on_change(self) -> Callable[[], None] | None:
@@ -132,7 +146,7 @@ class NodeMonitor:
             throughput=watch.current_throughput(now) if watch else Throughput(),
             gpus=self._gpus.view,
             series=watch.series if watch else {},
-            verdicts=tuple({**self._verdicts, **({watch.server.id: verdict} if watch else {})}.items()),
+            verdicts=tuple({**self._others.verdicts, **({watch.server.id: verdict} if watch else {})}.items()),
             family_alive=self._family.alive if watch and watch.alive is not None else None,
             family_total=self._family.total if watch and watch.alive is not None else None,
             uptime_s=max(0.0, seen_at - self._sleeps.aged(watch.started))
@@ -140,12 +154,19 @@ class NodeMonitor:
             else None,
             notes=(*self._inventory.notes, *self._notes.values(), *((few,) if (few := self._node.note) else ())),
             discovered=self._discovered,
-            undecided=self._judged and not self._chosen and self._port is None and len(self._inventory.servers) > 1,
+            undecided=self._others.judged
+            and not self._chosen
+            and self._port is None
+            and len(self._inventory.servers) > 1,
             family_at=watch.family_at if watch else None,
             fresh_since=self._fresh_since,
             deep_health=watch.deep.view if watch else None,
             diagnosis=watch.diagnosis(verdict, now) if watch else None,
             estimate=self._recorder.estimate(watch, verdict.state, now),
+            record=self._launches.record(watch.server if watch else None, self._port),
+            unfinished=self._launches.records.unfinished(self._port_shown),
+            under_way=self._launches.records.under_way(self._port_shown),
+            acting=self._launches.intents.acting,
         )
         return aged(found, self._sleeps.aged) if self._sleeps else found
 
@@ -153,6 +174,12 @@ class NodeMonitor:
         """Show another server of the node."""
         self._wanted, self._chosen = id, True
         self._choose()
+        self._mark()
+
+    def intend(self, intent: Intent) -> None:
+        """Somebody in this process acts on the node: what ends by it is no crash, and what it launches is shown at once."""
+        self._launches.told(intent)
+        self._look.set()
         self._mark()
 
     def probe_now(self) -> None:
@@ -189,7 +216,7 @@ class NodeMonitor:
                 tasks.create_task(self._supervise("link", self._link.prove))
                 tasks.create_task(self._supervise("processes", self._poll))
                 tasks.create_task(self._supervise("GPUs", self._gpus.run))
-                tasks.create_task(self._supervise("other servers", self._judge_others))
+                tasks.create_task(self._supervise("other servers", self._others.run))
                 tasks.create_task(self._watch_selected())
         except BaseExceptionGroup as group:
             # Not `except*`: before Python 3.11.4 what is raised in it comes out in a group, which nobody catches.
@@ -255,13 +282,12 @@ class NodeMonitor:
 
     def _link_up(self, now: float) -> None:
         self._fresh_since = now
-        if self._judged:
-            self._found.set()
+        self._others.look_again()
         if self._watch is not None:
             self._watch.link_up(now)
 
     def _link_lost(self, at: float) -> None:
-        self._verdicts = {}
+        self._others.verdicts = {}
         if self._watch is not None:
             self._watch.link_lost(at)
 
@@ -335,9 +361,10 @@ class NodeMonitor:
                 looked_at_log = now
                 await watch.log.look(poller.look)
             every = self._look_every_s(now)
+            look = look or self._launches.is_due(now, self._shown())
             if not look and now - looked >= every:
                 looked = now
-                changed = newcomers.changed(await poller.all(), {pid for pid, _ in _members(self._inventory)}, now)
+                changed = newcomers.changed(await poller.all(), {pid for pid, _ in members(self._inventory)}, now)
                 # Who came may have become another program since, and a shell that was there may: its pid tells nothing.
                 look = changed or settling or (every < LOOK_AGAIN_S and now - discovered >= LOOK_AGAIN_S)
                 settling = changed
@@ -354,47 +381,27 @@ class NodeMonitor:
         return LOOK_AGAIN_S if watch.verdict(now).state is State.READY else LOOK_STARTING_S
 
     async def _discover(self) -> None:
-        before = _members(self._inventory)
+        before = members(self._inventory)
         try:
-            self._inventory = await find_servers(self._node)
+            self._inventory = await find_servers(self._node, self._launches.read)
         except (CommandTimeout, ChannelError) as error:
             self._note("discovery", str(error))
             return
         self._note("discovery", None)
         self._inventory_wall = time.time()
         self._discovered = True
-        if len(self._inventory.servers) > 1 and not self._judged:
-            self._found.set()
+        self._launches.found(self._inventory)
+        self._others.found()
         self._choose()
-        if _members(self._inventory) != before:
+        if members(self._inventory) != before:
             self._gpus.processes_changed()
         self._mark()
 
-    async def _judge_others(self) -> None:
-        """The servers that are not on the screen: one look each now and then, so that the list can tell their states. The worst is shown first."""
-        while True:
-            await self._found.wait()
-            self._found.clear()
-            servers = self._inventory.servers
-            if len(servers) > 1:
-                await self._judge(servers)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(OTHERS_EVERY_S):
-                    await self._found.wait()
-            self._found.set()
-
-    async def _judge(self, servers: tuple[Server, ...]) -> None:
-        skew = self._skew_s()
-        shown = self._watch.server.id if self._watch and self._judged else None
-        seen = await asyncio.gather(*(assess(self._node, server, skew) for server in servers if server.id != shown))
-        self._verdicts = {one.server.id: Verdict(one.state, one.reason) for one in seen}
-        if not self._judged:
-            self._judged = True
-            if self._wanted is None and self._port is None:
-                self._wanted = max(seen, key=lambda one: one.state.badness).server.id
-                self._choose()
-                self._wanted = None
-        self._mark()
+    def _show_worst(self, id_: str) -> None:
+        if self._wanted is None and self._port is None:
+            self._wanted = id_
+            self._choose()
+            self._wanted = None
 
     def _skew_s(self) -> float | None:
         """The node's clock minus ours, as good as the second that it tells."""
@@ -407,11 +414,18 @@ class NodeMonitor:
         """Keep the watched server while its launcher lives; take its successor, or the one that was asked for."""
         servers = self._inventory.servers
         watch = self._watch
-        server = chosen(servers, wanted=self._wanted, port=self._port, current=watch.server if watch else None)
+        if (launched := self._launches.followed(servers)) is not None:
+            self._wanted, self._chosen = launched.id, True
+            self._port = launched.port if self._port is not None else None
+            self._log_path = None  # it named the log of the one before
+        server = launched or chosen(
+            servers, wanted=self._wanted, port=self._port, current=watch.server if watch else None
+        )
+        server = server or self._launches.remembered(self._port, self._shown())
         if server is None:
             return  # a watched server that died stays in view, with its log
         server = with_log(server, self._log_path)
-        if watch is not None and _same_launch(watch.server, server):
+        if watch is not None and same_launch(watch.server, server):
             watch.found(server)
             self._family.found(server)
             return
@@ -419,7 +433,7 @@ class NodeMonitor:
             watch is not None
             and watch.launcher_alive is not False
             and self._wanted is None
-            and _still_there(watch.server, servers)
+            and still_there(watch.server, servers)
         ):
             return
         started = None if server.age_s is None else time.monotonic() - server.age_s
@@ -431,32 +445,33 @@ class NodeMonitor:
             skew_s=self._skew_s(),
             gpus=lambda: self._gpus.view,
             on_change=self._mark,
+            story=self._launches.story,
         )
         self._family = FamilyCount()
         self._family.found(server)
         self._reselect.set()
         self._mark()
 
+    def _shown(self) -> Shown:
+        watch = self._watch
+        return Shown(None, False) if watch is None else Shown(watch.server, watch.launcher_alive is not False)
+
+    @property
+    def _port_shown(self) -> int | None:
+        return self._watch.server.port if self._watch is not None else self._port
+
     def _verdict(self, now: float) -> Verdict:
         link = self._link.view
         if link.state == "down" or (link.state == "connecting" and self._link.was_up):
             return absent_link(link.error, link.lost_at)
+        if (told := self._launches.verdict(self._shown(), now)) is not None:
+            return told
         if self._watch is not None:
             return self._watch.verdict(now)
         if not self._discovered:
-            return self._before_discovery(connecting=link.state == "connecting")
-        if self._port is not None and self._inventory.servers:
-            ports = ", ".join(str(s.port) for s in self._inventory.servers)
-            return absent(f"no server on port {self._port}; there is one on {ports}")
-        where = f"port {self._port} of {self._node.name}" if self._port is not None else self._node.name
-        return absent(f"no server on {where}")
-
-    def _before_discovery(self, *, connecting: bool) -> Verdict:
-        if connecting:
-            return absent(f"connecting to {self._node.name}", "connecting")
-        if self._unable is not None:  # a login shell that never runs anything of ours
-            return Verdict(State.UNKNOWN, Reason("unreadable", self._unable))
-        return absent("looking for servers", "looking")
+            return before_discovery(self._node.name, self._unable, connecting=link.state == "connecting")
+        told = self._launches.absence(self._port, time.time())
+        return told or nobody(self._node.name, self._port, self._inventory.servers)
 
     # Changes
 
@@ -472,24 +487,3 @@ class NodeMonitor:
 
     def _changed(self) -> None:
         self.revision += 1
-
-
-def absent_link(error: str | None, since: float | None) -> Verdict:
-    """OFFLINE with its sentence."""
-    from eagletui.servers.verdict import Evidence, judge
-
-    return Verdict(*judge(Evidence(linked=False, link_error=error)), since)
-
-
-def _members(inventory: Inventory) -> frozenset[tuple[int, int]]:
-    """Every process of an engine that was found, by pid and start."""
-    found = [member.process for server in inventory.servers for member in server.family]
-    return frozenset((p.pid, p.started) for p in (*found, *(orphan.process for orphan in inventory.orphans)))
-
-
-def _same_launch(one: Server, other: Server) -> bool:
-    return (one.launcher.pid, one.launcher.started) == (other.launcher.pid, other.launcher.started)
-
-
-def _still_there(server: Server, servers: tuple[Server, ...]) -> bool:
-    return any(_same_launch(server, other) for other in servers)

@@ -16,6 +16,7 @@ from eagletui.monitor.deep_health import DeepHealth, Situation
 from eagletui.monitor.family_watch import FamilyCount
 from eagletui.monitor.figures import SERIES, taken, told_by_metrics
 from eagletui.monitor.keeper import Keeper
+from eagletui.monitor.launches import NO_STORY, Story
 from eagletui.monitor.log_watch import LogWatch
 from eagletui.monitor.movement import Movement
 from eagletui.monitor.poller import Poller
@@ -55,6 +56,7 @@ class ServerWatch:
         skew_s: float | None,
         gpus: Callable[[], GpuView],
         on_change: Callable[[], None],
+        story: Callable[[Server], Story] = lambda _server: NO_STORY,
     ) -> None:
         self.server = server
         self.started = started
@@ -74,7 +76,7 @@ class ServerWatch:
             on_change=on_change,
         )
         self.missing: dict[int, Member] = {}
-        self.launcher_alive: bool | None = None
+        self.launcher_alive: bool | None = False if server.launcher.gone else None
         self.alive: int | None = None
         self.total: int | None = None
         self.family_at: float | None = None
@@ -83,6 +85,7 @@ class ServerWatch:
         """What was seen before it was seen before a break of the link: it is shown, and says nothing about now."""
         self._node = node
         self._on_change = on_change
+        self._story = story
         self.usual_s: Mapping[PhaseName, float] = {}
         """How long each phase takes by earlier launches, as far as that is known."""
         self.benchmarking = False
@@ -254,6 +257,8 @@ class ServerWatch:
         running, queued = (None, None) if self.server.foreign_listener else self._tokens.work(now)
         report = self._gpus().report
         pids = self._pids()
+        story = self._story(self.server)
+        gone_at = self._since.get(State.ABSENT)
         return Evidence(
             server=self.server,
             launcher_alive=self.launcher_alive,
@@ -278,6 +283,13 @@ class ServerWatch:
             gpu_busy_pct=busy_pct(report, pids),
             compiling_s=None if self._compiling is None or self._compiling[1] is None else now - self._compiling[1],
             log_empty=self.log.empty,
+            stopping=story.stopping,
+            asked_to_stop=story.asked_to_stop,
+            gone_s=now - gone_at if gone_at is not None and self.started is not None else None,
+            recorded=story.recorded,
+            exit_status=story.exit_status,
+            never_ran=story.never_ran,
+            printed=(story.printed or self.log.last_line) if self.launcher_alive is False else None,
         )
 
     def _seen(self, health: Health, now: float) -> HealthSeen | None:
@@ -383,8 +395,3 @@ class ServerWatch:
         self._figures = (now, figures)
         sample = told_by_metrics(before, figures, now - at, moved=moved)
         self._batch(sample, now)
-
-
-def absent(text: str, code: str = "no-server") -> Verdict:
-    """The verdict of a node without a server to show."""
-    return Verdict(State.ABSENT, Reason(code, text))

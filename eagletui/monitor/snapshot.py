@@ -12,6 +12,7 @@ from eagletui.logs.state import Diagnosis, LogState
 from eagletui.logs.store import LineStore
 from eagletui.monitor.series import Series
 from eagletui.servers.model import Inventory, Reason, Server, State
+from eagletui.servers.record import Record
 
 if TYPE_CHECKING:
     from eagletui.history.estimate import Estimate
@@ -123,6 +124,8 @@ class Snapshot:
     `deep_health`: the last answer of /health_generate, which is asked rarely (it costs a token). `diagnosis`: why it failed or stands, by its
     log and the other witnesses. `estimate`: when it will be ready by earlier launches, None where there are none or it is not starting.
     `undecided`: there are several servers, and the user has named none of them. `series` by name: "gen_tok_s", "accept_len", "running", "queued".
+    `record`: what launched the shown server, or what was last done on its port where there is none. `unfinished`: a sequence that an earlier eagletui
+    left at a step, and nobody goes on with. `under_way`: one that launches, or is going to, whoever drives it. `acting`: this process does.
     """
 
     node: str
@@ -151,6 +154,10 @@ class Snapshot:
     deep_health: Health | None = None
     diagnosis: Diagnosis | None = None
     estimate: Estimate | None = None
+    record: Record | None = None
+    unfinished: Record | None = None
+    under_way: Record | None = None
+    acting: bool = False
 
 
 def aged(snapshot: Snapshot, true_time: Callable[[float], float]) -> Snapshot:

@@ -152,7 +152,11 @@ def _waiting(
     user = None if launcher.uid is None else dict(details.users).get(launcher.uid, str(launcher.uid))
     server = as_server(record, launcher, members, user, _age(launcher, table))
     log = log_source(launcher, seen, details)
-    return replace(server, tp=one.flags.tp, flags=one.flags.words, log=log if log.path is not None else server.log)
+    server = replace(server, tp=one.flags.tp, flags=one.flags.words, log=log if log.path is not None else server.log)
+    if record.port is None:
+        return server
+    where = endpoint_of(server.engine, replace(one.flags, port=record.port), launcher, one.family, details)
+    return replace(server, host=where.host, listening=where.listening, foreign_listener=where.foreign)
 
 
 def _with_unique_ids(servers: Sequence[Server]) -> tuple[Server, ...]:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from eagletui.engines.shapes import flags_of, launch_of
 from eagletui.logs.stall import NO_TOKEN_S, clock
 from eagletui.logs.state import SHOWN_NAMES, LogState
+from eagletui.servers.exit_status import exit_words
 from eagletui.servers.model import Member, Reason, Server, State
 from eagletui.servers.stalls import Stillness, where
 
@@ -68,6 +69,8 @@ class Evidence:
     `gpu_trouble`: what is wrong with a GPU of its own, a sentence; `gpu_busy_pct`: the mean utilisation of its GPUs.
     `compiling_s`: since its log last told of kernels that are compiled while it serves.
     `log_empty`: its log is there and holds nothing. `launch_s`: since a launch that no process came of yet.
+    `recorded`: eagletui launched it, and it is told what its keeper wrote: `exit_status`, and `never_ran` (its sequence saw it die at once).
+    `printed`: the last line of its log. `asked_to_stop`: eagletui ended it; `gone_s` since when nobody of it is left.
     """
 
     server: Server | None = None
@@ -95,6 +98,12 @@ class Evidence:
     compiling_s: float | None = None
     log_empty: bool | None = None
     launch_s: float | None = None
+    recorded: bool = False
+    exit_status: int | None = None
+    never_ran: bool = False
+    printed: str | None = None
+    asked_to_stop: bool = False
+    gone_s: float | None = None
 
     @property
     def flowing(self) -> bool:
@@ -161,15 +170,15 @@ def _because(log: LogState) -> str:
 
 
 def _wanted(evidence: Evidence) -> bool:
-    """It goes down on request, so that members leave is no crash."""
-    return evidence.stopping or evidence.log.stopping or evidence.log.state == "stopped"
+    """It goes down on request, so that members leave is no crash, and whatever exit status comes of it."""
+    return evidence.stopping or evidence.asked_to_stop or evidence.log.stopping or evidence.log.state == "stopped"
 
 
 def _without_server(evidence: Evidence) -> Judgement:
     if (evidence.launcher_alive is False or evidence.missing) and not _wanted(evidence):
         return _say(State.CRASHED, "died", f"the server died{_because(evidence.log)}")
     if _wanted(evidence):
-        return _say(State.ABSENT, "stopped", "the server was stopped")
+        return _stopped(evidence)
     if evidence.launch_s is not None and evidence.launch_s >= NEVER_S:
         return _say(
             State.CRASHED, "never-started", f"never started: no process came of the launch{_because(evidence.log)}"
@@ -179,21 +188,50 @@ def _without_server(evidence: Evidence) -> Judgement:
     return _say(State.ABSENT, "no-server", "no server was found on this node")
 
 
+def _stopped(evidence: Evidence) -> Judgement:
+    if not evidence.asked_to_stop:
+        return _say(State.ABSENT, "stopped", "the server was stopped")
+    ago = "" if evidence.gone_s is None else f" {clock(evidence.gone_s)} ago"
+    return _say(State.ABSENT, "stopped", f"stopped by eagletui{ago}")
+
+
+def _never_started(evidence: Evidence) -> bool:
+    """No log, an empty one, or one that no engine wrote into; or its launch was seen to fail."""
+    if evidence.log_empty or evidence.never_ran:
+        return not evidence.ready_before
+    return evidence.recorded and not evidence.log.phases and not evidence.ready_before
+
+
+def _how_it_ended(evidence: Evidence, server: Server) -> str:
+    """The exit status and what was printed, as far as they are known."""
+    dead = f"pid {server.pid} is dead" if server.pid > 1 else "its process was not started"
+    status = dead if evidence.exit_status is None else exit_words(evidence.exit_status)
+    said = evidence.log.error_text or evidence.printed
+    if said:
+        return f"{status}: {said}"
+    return f"{status}, and its log is empty" if evidence.log_empty else status
+
+
 def _launcher_death(evidence: Evidence, server: Server) -> Iterator[Judgement]:
     if evidence.launcher_alive is not False and not server.launcher.gone:
         return
     left = evidence.alive
     if left is None:
         left = sum(not m.process.gone for m in server.family if m.role != "launcher")
-    if not _wanted(evidence) and evidence.log_empty and not left:
-        yield _say(State.CRASHED, "never-started", f"never started: pid {server.pid} is dead, and its log is empty")
+    if not _wanted(evidence) and not left and _never_started(evidence):
+        yield _say(State.CRASHED, "never-started", f"never started: {_how_it_ended(evidence, server)}")
+    elif not _wanted(evidence) and evidence.exit_status == 0 and evidence.ready_before and not left:
+        yield _say(State.ABSENT, "stopped", "it ended by itself (exit status 0)")
     elif not _wanted(evidence):
         rest = f"; {left} of its processes are left" if left else ""
-        yield _say(State.CRASHED, "died", f"the launcher (pid {server.pid}) is dead{rest}{_because(evidence.log)}")
+        status = "" if evidence.exit_status is None else f", {exit_words(evidence.exit_status)}"
+        text = f"the launcher (pid {server.pid}) is dead{status}{rest}{_because(evidence.log)}"
+        yield _say(State.CRASHED, "died", text)
     elif left:
-        yield _say(State.STOPPING, "stopping", f"stopping: {left} of its processes are left")
+        by = ", ended by eagletui" if evidence.stopping or evidence.asked_to_stop else ""
+        yield _say(State.STOPPING, "stopping", f"stopping{by}: {left} of its processes are left")
     else:
-        yield _say(State.ABSENT, "stopped", "the server was stopped")
+        yield _stopped(evidence)
 
 
 def _member_deaths(evidence: Evidence, server: Server) -> Iterator[Judgement]:
@@ -217,12 +255,14 @@ def _member_deaths(evidence: Evidence, server: Server) -> Iterator[Judgement]:
 
 def _log_says(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
     log = evidence.log
-    if log.state == "crashed":
+    ours = evidence.stopping or evidence.asked_to_stop
+    if log.state == "crashed" and not ours:
         text = log.error_text or "the log ends in an error"
         yield _say(State.CRASHED, "failed", f"its log says it failed, though processes are left: {text}")
     if _wanted(evidence):
         running = f"; {evidence.running} requests still run" if evidence.running else ""
-        yield _say(State.STOPPING, "draining", f"it was asked to stop and drains{running}")
+        by = "eagletui asked it to stop" if ours else "it was asked to stop"
+        yield _say(State.STOPPING, "draining", f"{by}, and it drains{running}" if ours else f"{by} and drains{running}")
 
 
 def _requests(evidence: Evidence) -> str:
@@ -383,6 +423,9 @@ def _the_port(evidence: Evidence, server: Server) -> Iterator[Judgement]:
     if server.foreign_listener:
         text = f"port {server.port} is taken by a process that is not of this server's family"
         yield _say(State.UNKNOWN, "wrong-server", text)
+    if launch_of(server.launcher.argv) is None and not server.launcher.gone:
+        text = f"launched (pid {server.pid}), and no process of an engine's has come of it yet"
+        yield _say(State.STARTING, "loading", text)
     refused = health is not None and health.fresh and health.error == "refused"
     if refused or (health is None and not server.listening and server.port is not None):
         yield _say(State.STARTING, "loading", f"loading: port {server.port} is not open yet")
