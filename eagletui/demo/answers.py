@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
-from eagletui.demo import smi
+from eagletui.demo import examined, facts, launched, ledger, locks, services, smi
+from eagletui.demo.answer import Answer, Ended, refused
 from eagletui.demo.processes import CLK_TCK, UID, USERS, Proc
 from eagletui.demo.world import HOST, MACHINE_ID, World
 from eagletui.shell.kept import RUNTIMES
@@ -23,19 +24,6 @@ NOT_FOUND_PAGE: Final = (
 """What Python's http.server says of a path that it does not have."""
 HTTP_S: Final = 0.0012
 """Seconds that curl takes for an answer that waits for nothing."""
-
-
-class Answer(NamedTuple):
-    """A script that ran to its end."""
-
-    stdout: bytes = b""
-    stderr: bytes = b""
-    status: int = 0
-
-
-def refused(sentence: str, status: int) -> Answer:
-    """It ended without output."""
-    return Answer(b"", sentence.encode("utf-8", "surrogateescape") + b"\n", status)
 
 
 def decode_argument(line: bytes) -> bytes:
@@ -242,17 +230,56 @@ ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {
     "http-get": http_get,
     "kernel-log": kernel_log,
     "oom-count": oom_count,
+    "lock-take": locks.lock_take,
+    "lock-renew": locks.lock_renew,
+    "lock-release": locks.lock_release,
+    "lock-look": locks.lock_look,
+    "signal": locks.signal,
+    "records": ledger.records,
+    "record-prune": ledger.record_prune,
+    "launch": launched.launch,
+    "keeper-state": launched.keeper_state,
+    "launch-tmux": launched.launch_tmux,
+    "ownership": examined.ownership,
+    "launch-context": examined.launch_context,
+    "login-environment": examined.login_environment,
+    "listeners": examined.listeners,
+    "waits": examined.waits,
+    "preflight": facts.preflight,
+    "launch-systemd": services.launch_systemd,
+    "unit-start": services.unit_start,
+    "unit-stop": services.unit_stop,
+    "unit-state": services.unit_state,
+    "container-start": services.container_start,
+    "container-stop": services.container_stop,
+    "container-state": services.container_state,
+    "shared-memory": services.shared_memory,
+    "remove-shared-memory": services.remove_shared_memory,
 }
 """Scripts that run to their end, by name. `poll`, `follow` and `loop-tool` go on: the server drives them."""
 
 
-def answer(world: World, name: str, args: Sequence[bytes], now: float) -> Answer:
+GIVEN: Final[dict[str, Callable[[World, Sequence[bytes], bytes, float], Answer]]] = {
+    "record-create": ledger.record_create,
+    "record-update": ledger.record_update,
+    "record-copy": ledger.record_copy,
+    "check-flags": facts.check_flags,
+}
+"""Scripts that take what follows on their stdin, to its end."""
+
+
+def answer(world: World, name: str, args: Sequence[bytes], now: float, data: bytes = b"") -> Answer:
     """Run a script that ends. An unknown name is a sentence and the status 127."""
-    script = ANSWERS.get(name)
-    if script is None:
+    script, given = ANSWERS.get(name), GIVEN.get(name)
+    if script is None and given is None:
         return refused(f"{name}: this simulated node has no such script", 127)
     world.advance(now)
-    return script(world, args, now)
+    try:
+        if given is not None:
+            return given(world, args, data, now)
+        return script(world, args, now) if script is not None else Answer()
+    except Ended as ended:
+        return ended.answer
 
 
 class Poll:

@@ -11,9 +11,10 @@ import json
 import math
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from eagletui.demo import processes, shape
 from eagletui.demo.life import MEMORY_BACK_S, Life
@@ -21,7 +22,7 @@ from eagletui.demo.load import REQUEST_S, Line, Load, Request, access_line
 from eagletui.demo.logfile import LogFile
 from eagletui.demo.metrics import Figures, render
 from eagletui.demo.pace import paced
-from eagletui.demo.processes import USER, Proc
+from eagletui.demo.processes import ENVIRONMENT, HOME, SESSION, Proc
 from eagletui.demo.scenarios import Scenario
 from eagletui.demo.settings import Settings, said_by
 from eagletui.nodes.recording import Player, Record, Recording
@@ -30,7 +31,6 @@ HEALTH_S: Final = 1.0
 """How long /health takes: it generates a token, and answers at its next look (recorded: 1.0 s)."""
 HANGING_HEALTH_S: Final = 0.004
 """The front end answers by itself, whatever its scheduler does."""
-NOT_FOUND: Final = 127
 LOOK_S: Final = 0.1
 """How often a draining server looks at what runs."""
 HttpState = Literal["closed", "warm-up", "ready", "draining"]
@@ -43,6 +43,15 @@ _JSON_PATHS: Final = {
 }  # fmt: skip
 
 
+class Segment(NamedTuple):
+    """An entry of /dev/shm: its name, its bytes, when it was made, and whether a process has it."""
+
+    name: str
+    size: int
+    made: float
+    used: bool
+
+
 class Engine:
     """A server launched at `launched` (unix seconds) as process `pid`. Times in `e` are its own: seconds since then.
 
@@ -52,7 +61,8 @@ class Engine:
     def __init__(
         self, recording: Recording, *, launched: float, pid: int, speed: float = 1.0, utc_offset: float = 0.0,
         scenario: Scenario | None = None, settings: Settings | None = None, log: LogFile | None = None, log_path: str = "",
-        parent: int = 1, group: int | None = None, cwd: str = f"/home/{USER}", port_is_taken: bool = False,
+        parent: int = 1, group: int | None = None, cwd: str = HOME, env: Mapping[str, str] | None = None, port_is_taken: bool = False,
+        cgroup: str = SESSION,
     ) -> None:  # fmt: skip
         self.launched = launched
         self.pid = pid
@@ -63,6 +73,8 @@ class Engine:
         self.parent = parent
         self.group = group
         self.cwd = cwd
+        self.cgroup = cgroup
+        self.env = dict(ENVIRONMENT if env is None else env)
         self.written_at = launched
         self.scenario = scenario
         self.port_is_taken = port_is_taken
@@ -146,8 +158,8 @@ class Engine:
     def _run(self, e: float) -> None:
         life = self.life
         until = min(e, life.halted, life.hangs)
-        raw = self.settings.failure is not None and self.settings.failure.status == NOT_FOUND
-        for record in self._player.due(self.node_time(until)) if not raw else ():
+        silent = self.settings.failure is not None and self.settings.failure.never_ran
+        for record in self._player.due(self.node_time(until)) if not silent else ():
             self._write(self._player.time_of(record), self._stamped(record))
         while (
             life.draining is not None
@@ -210,7 +222,7 @@ class Engine:
         made = processes.family(
             self.pid, self.settings.argv, self.launched, self.speed, min(e, life.halted),
             ranks=life.ranks, parent=self.parent, group=self.group, cwd=self.cwd,
-            cgroup=(self.scenario.cgroup if self.scenario is not None else None) or processes.SESSION,
+            cgroup=self.cgroup,
         )  # fmt: skip
         for proc in made:
             fate = life.fates.get(proc.pid)
@@ -235,15 +247,17 @@ class Engine:
             return None
         return min(e, self.life.halted)
 
-    def shared_memory(self, now: float) -> list[tuple[str, int, float]]:
-        """What it made in /dev/shm and nobody removed: name, bytes, when. A graceful end leaves nothing."""
-        if min(self.e(now), self.life.halted) < shape.DISTRIBUTED or (self.life.tidy and self.is_gone(now)):
+    def shared_memory(self, now: float) -> list[Segment]:
+        """What it made in /dev/shm and did not remove itself. A graceful end leaves nothing."""
+        e = self.e(now)
+        if min(e, self.life.halted) < shape.DISTRIBUTED or (self.life.tidy and self.is_gone(now)):
             return []
-        made = self.node_time(shape.DISTRIBUTED + 0.5)
-        found = [(f"sgl_shm_{self.pid}_0", 1_048_576, self.node_time(shape.SERVER_ARGS))]
+        used = not self.life.is_gone(e)
+        found = [Segment(f"sgl_shm_{self.pid}_0", 1_048_576, self.node_time(shape.SERVER_ARGS), used)]
         for rank in range(self.life.ranks):
             letters = "".join(chr(97 + (self.pid * 31 + rank * 577 + n * 7 * (rank + 3)) % 26) for n in range(6))
-            found.append((f"nccl-{letters}", 33_554_432, made))
+            used = not self.life.is_dead(self.rank_pid(rank), e) or self.life.is_stuck(self.rank_pid(rank))
+            found.append(Segment(f"nccl-{letters}", 33_554_432, self.node_time(shape.DISTRIBUTED + 0.5), used))
         return found
 
     # What its HTTP does

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -13,9 +14,12 @@ Kind = Literal["directory", "file", "character"]
 DISK: Final = 66_309
 """Device numbers, as stat prints them: the disk's, then those of the file systems in memory."""
 MEMORY: Final = 25
-DISK_FREE_KIB: Final = 3_420_117_504
-SHM_FREE_KIB: Final = 1_008_211_968
-SHM_TOTAL_KIB: Final = 1_056_768_000
+DISK_ROOM: Final = (855_029_376, 1_874_804_736, 468_211_004, 468_713_472)
+SHM_ROOM: Final = (252_052_992, 264_192_000, 264_190_118, 264_192_000)
+"""See Files.room."""
+
+
+SHARD_BYTES: Final = 9_663_676_416
 
 
 class FileError(Exception):
@@ -28,11 +32,14 @@ NO_DIRECTORY: Final = "Not a directory"
 IS_DIRECTORY: Final = "Is a directory"
 NOT_EMPTY: Final = "Directory not empty"
 DENIED: Final = "Permission denied"
+READ_ONLY: Final = "Read-only file system"
 
 
 @dataclass(slots=True)
 class Entry:
-    """One name. `mode` as in 0o644; `mtime` in unix seconds; `log` holds the bytes of a file."""
+    """One name. `mode` as in 0o644; `mtime` in unix seconds; `log` holds the bytes of a file; `nominal`
+    is the size of one whose bytes nobody reads.
+    """
 
     kind: Kind
     uid: int
@@ -40,10 +47,13 @@ class Entry:
     inode: int
     mtime: float
     log: LogFile | None = None
+    nominal: int = 0
 
     @property
     def size(self) -> int:
         """Bytes."""
+        if self.nominal:
+            return self.nominal
         return self.log.size if self.log is not None else 4096 if self.kind == "directory" else 0
 
     @property
@@ -58,6 +68,8 @@ class Files:
     def __init__(self, at: float) -> None:
         self._entries: dict[str, Entry] = {}
         self._inode = 5_244_100
+        self.read_only = ""
+        """What is below this directory cannot be written any more."""
         self._put("/", "directory", 0, 0o755, at)
 
     def _put(self, path: str, kind: Kind, uid: int, mode: int, at: float) -> Entry:
@@ -99,7 +111,13 @@ class Files:
     def may_write(self, path: str, uid: int) -> bool:
         """Whether this user may write what is there: owner, or everybody (0o002); root always."""
         found = self.get(path)
+        if self.is_read_only(path):
+            return False
         return found is not None and (uid == 0 or bool(found.mode & (0o200 if found.uid == uid else 0o002)))
+
+    def is_read_only(self, path: str) -> bool:
+        """Whether its file system is."""
+        return bool(self.read_only) and (self.clean(path) + "/").startswith(self.read_only + "/")
 
     def may_read(self, path: str, uid: int) -> bool:
         """Whether this user may read what is there."""
@@ -114,7 +132,7 @@ class Files:
         if found.kind != "directory":
             raise FileError(NO_DIRECTORY)
         if not self.may_write(above, uid):
-            raise FileError(DENIED)
+            raise FileError(READ_ONLY if self.is_read_only(above) else DENIED)
 
     def make_directory(self, path: str, uid: int, at: float, mode: int = 0o755, *, parents: bool = False) -> Entry:
         """mkdir; with `parents` as `mkdir -p`. Raises FileError."""
@@ -175,9 +193,9 @@ class Files:
             raise FileError("Operation not permitted")
         del self._entries[clean]
 
-    def free_kib(self, path: str) -> int:
-        """Room on its file system, in KiB."""
-        return SHM_FREE_KIB if self.clean(path).startswith("/dev/shm") else DISK_FREE_KIB  # noqa: S108 - a simulated path
+    def room(self, path: str) -> tuple[int, int, int, int]:
+        """Of its file system: blocks of 4 KiB that are free and in all, inodes that are free and in all."""
+        return SHM_ROOM if self.clean(path).startswith("/dev/shm") else DISK_ROOM  # noqa: S108 - a simulated path
 
     def device(self, path: str) -> int:
         """Its file system's number."""
@@ -201,6 +219,13 @@ def furnished(at: float, users: dict[str, int]) -> Files:
     for model in ("kimi-k2.5-int4", "kimi-k2.5-eagle3", "qwen3-0.6b"):
         files.make_directory(f"/shared/{model}", 0, at)
         files.write(f"/shared/{model}/config.json", b"{}\n", 0, at)
+        names = (
+            [f"model-{n:05}-of-00064.safetensors" for n in range(1, 65)]
+            if model.endswith("int4")
+            else ["model.safetensors"]
+        )
+        for name in names:
+            files.write(f"/shared/{model}/{name}", b"", 0, at).nominal = SHARD_BYTES
     files.make_directory("/data/eagle3", users["demo"], at)
     for program in ("python3", "python", "sglang"):
         files.write(f"/opt/venv/bin/{program}", b"\x7fELF", 0, at, 0o755)
@@ -223,3 +248,28 @@ def furnished(at: float, users: dict[str, int]) -> Files:
         files.write(f"/bin/{program}", b"\x7fELF", 0, at, 0o755)
     files._put("/dev/null", "character", 0, 0o666, at)
     return files
+
+
+def find_program(files: Files, name: str, path: str, cwd: str) -> tuple[str, str]:
+    """As execvp finds it: where, and found, absent, directory or denied."""
+    if not name:
+        return name, "absent"
+    folders = [posixpath.join(cwd, folder) if folder else cwd for folder in path.split(":")]
+    places = [posixpath.join(cwd, name)] if "/" in name else [f"{folder}/{name}" for folder in folders]
+    denied = ""
+    for place in places:
+        found = files.get(place)
+        if found is not None and found.kind == "directory" and "/" in name:
+            return place, "directory"
+        if found is not None and found.kind == "file":
+            if found.mode & 0o111:
+                return place, "found"
+            denied = denied or place
+    return (denied, "denied") if denied else (places[0] if "/" in name else name, "absent")
+
+
+def interpreter_of(files: Files, program: str) -> str:
+    """Of a script, what its first line names."""
+    entry = files.get(program)
+    found = re.match(rb"#![ \t]*([^ \t\n]+)", entry.data if entry is not None else b"")
+    return found[1].decode("utf-8", "surrogateescape") if found else ""

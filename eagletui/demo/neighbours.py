@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from eagletui.demo import gpus
-from eagletui.demo.processes import Proc
+from eagletui.demo.files import Files
+from eagletui.demo.processes import LENA, Proc
 from eagletui.demo.scenarios import Neighbour
 from eagletui.demo.smi import Holder
 
@@ -70,3 +71,39 @@ def holder_of(job: Job | None, reading: gpus.Reading, now: float) -> list[Holder
     if job is None or job.neighbour.gpu != reading.index or not job.holds(now):
         return []
     return [Holder(reading, job.process(now).pid, job.argv[0], job.holds(now))]
+
+
+SHIM_PID: Final = 41_790
+"""What stands between pid 1 and a container's processes."""
+LENAS_AGE_S: Final = 12
+"""How long ago she took the lock."""
+
+
+def shim(at: float) -> Proc:
+    """containerd's."""
+    argv = ("/usr/bin/containerd-shim-runc-v2", "-namespace", "moby", "-address", "/run/containerd/containerd.sock")
+    return Proc(
+        SHIM_PID,
+        1,
+        SHIM_PID,
+        1017,
+        "containerd-shim",
+        at,
+        0,
+        argv,
+        threads=12,
+        cgroup="/system.slice/containerd.service",
+    )
+
+
+def lock_of_lena(files: Files, port: int, boot: float, boot_id: str, opened: float) -> None:
+    """Somebody else restarts the server of this port just now."""
+    since = int(opened - boot) - LENAS_AGE_S
+    parts = {
+        "owner": "lena", "client": "lena-laptop", "step": "preflight", "since": f"{since}", "lease": f"{since + LENAS_AGE_S:<12}",
+        "boot": boot_id, "token": "7Qx2mB9cT4vN",
+    }  # fmt: skip
+    folder = f"/tmp/eagletui-lock-{port}"  # noqa: S108 - a simulated path
+    files.make_directory(folder, LENA, opened)
+    for name, text in parts.items():
+        files.write(f"{folder}/{name}", f"{text}\n".encode(), LENA, opened, 0o600 if name == "token" else 0o644)

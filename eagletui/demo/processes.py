@@ -10,7 +10,17 @@ from eagletui.demo import shape
 CLK_TCK: Final = 100
 UID: Final = 1000
 USER: Final = "demo"
-USERS: Final = {0: "root", 101: "messagebus", UID: USER, 1002: "lena"}
+HOME: Final = f"/home/{USER}"
+LENA: Final = 1002
+USERS: Final = {0: "root", 101: "messagebus", UID: USER, LENA: "lena"}
+USER_MANAGER: Final = 7988
+"""The login's systemd."""
+TMUX: Final = 8120
+"""The login's tmux server."""
+TERMINAL: Final = 34_819
+"""The device number of /dev/pts/3."""
+SSHD: Final = (1130,)
+"""The daemon, above every login."""
 TITLE_BYTES: Final = 140
 """A renamed process's title is padded with NULs to the room its arguments had (recorded)."""
 LAUNCHER_CHILDREN: Final = 83
@@ -24,6 +34,28 @@ HTTP_INODE: Final = 2_918_377
 """Of the first server; each later launch has the next one."""
 SESSION: Final = f"/user.slice/user-{UID}.slice/session-7.scope"
 """The control group of what this login's user runs."""
+
+
+ENVIRONMENT: Final = {
+    "SHELL": "/bin/bash", "PWD": HOME, "LOGNAME": USER, "HOME": HOME, "LANG": "C.UTF-8", "USER": USER, "VIRTUAL_ENV": "/opt/venv",
+    "PATH": "/opt/venv/bin:/usr/local/bin:/usr/bin:/bin", "CUDA_HOME": "/usr/local/cuda", "HF_HUB_OFFLINE": "1",
+    "HF_TOKEN": "hf_demoDemoDemoDemoDemoDemoDemoDemoDe", "SSH_CONNECTION": "10.0.7.3 51822 10.0.7.20 22", "XDG_SESSION_ID": "7",
+    "XDG_RUNTIME_DIR": f"/run/user/{UID}", "TERM": "xterm-256color", "SHLVL": "1", "_": "/usr/bin/nohup",
+}  # fmt: skip
+"""Of the server that somebody started by hand in an activated venv; the token is none."""
+SSH_ENVIRONMENT: Final = {
+    "SHELL": "/bin/bash", "PWD": HOME, "LOGNAME": USER, "HOME": HOME, "USER": USER, "LANG": "C.UTF-8",
+    "PATH": "/usr/local/bin:/usr/bin:/bin", "SSH_CONNECTION": "10.0.7.3 51822 10.0.7.20 22", "XDG_SESSION_ID": "7",
+    "XDG_RUNTIME_DIR": f"/run/user/{UID}",
+}  # fmt: skip
+"""What a plain command over ssh gets."""
+LOGIN_ENVIRONMENT: Final = {
+    **SSH_ENVIRONMENT,
+    "VIRTUAL_ENV": "/opt/venv",
+    "PATH": ENVIRONMENT["PATH"],
+    "CUDA_HOME": "/usr/local/cuda",
+}
+"""What its login shell makes of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +90,12 @@ class Proc:
     rss_mib: int = 12
     cwd: str = "/"
     cgroup: str = SESSION
+    tty: int = 0
+
+    @property
+    def is_gone(self) -> bool:
+        """Only its exit status is left."""
+        return self.state in "ZX" and self.threads <= 1
 
     @property
     def cmdline(self) -> bytes:
@@ -77,7 +115,7 @@ class Proc:
         start = int((self.started - boot) * CLK_TCK)
         rss = self.rss_mib * 256  # pages of 4 KiB
         fields = [
-            self.state, self.ppid, self.pgrp, self.session, 0, -1, 4_194_304, 2048 + ticks, 0, 0, 0,
+            self.state, self.ppid, self.pgrp, self.session, self.tty, -1, 4_194_304, 2048 + ticks, 0, 0, 0,
             ticks * 4 // 5, ticks - ticks * 4 // 5, 0, 0, 20, 0, self.threads, 0, start, self.rss_mib << 22, rss,
             2**64 - 1, 1, 1, 0, 0, 0, 0, 16_781_312, 17_410, 0, 0, 0, 17, self.pid % 32, 0, 0, 0, 0, 0,
             0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -89,7 +127,25 @@ def system(boot: float) -> list[Proc]:
     """What runs on any node. Kernel threads have no arguments."""
 
     def daemon(pid: int, comm: str, *argv: str, uid: int = 0, after: float = 4.0, ppid: int = 1) -> Proc:
-        return Proc(pid, ppid, pid, pid, comm, boot + after, uid, argv)
+        group = (
+            SESSION
+            if uid == UID
+            else f"/user.slice/user-{uid}.slice/session-4.scope"
+            if uid == LENA
+            else f"/system.slice/{comm}.service"
+        )
+        return Proc(
+            pid,
+            ppid,
+            pid,
+            pid,
+            comm,
+            boot + after,
+            uid,
+            argv,
+            cgroup=group,
+            tty=TERMINAL if comm in {"bash", "htop"} else 0,
+        )
 
     return [
         Proc(1, 0, 1, 1, "systemd", boot + 0.9, 0, ("/sbin/init",), busy=0.0005),
@@ -101,10 +157,11 @@ def system(boot: float) -> list[Proc]:
         daemon(1017, "nvidia-persiste", "/usr/bin/nvidia-persistenced", "--persistence-mode", after=6.0),
         daemon(1044, "cron", "/usr/sbin/cron", "-f"),
         daemon(1130, "sshd", "sshd: /usr/sbin/sshd -D [listener] 0 of 10-100 startups"),
-        daemon(8120, "tmux: server", "tmux", "new", "-s", "tune", uid=UID, after=5200.0),
-        daemon(8121, "bash", "-bash", uid=UID, after=5200.1, ppid=8120),
-        daemon(12_877, "htop", "htop", uid=1002, after=90_000.0, ppid=12_874),
-        daemon(12_874, "bash", "-bash", uid=1002, after=89_990.0),
+        daemon(USER_MANAGER, "systemd", "/usr/lib/systemd/systemd", "--user", uid=UID, after=5199.0),
+        daemon(TMUX, "tmux: server", "tmux", "new", "-s", "tune", uid=UID, after=5200.0),
+        daemon(8121, "bash", "-bash", uid=UID, after=5200.1, ppid=TMUX),
+        daemon(12_877, "htop", "htop", uid=LENA, after=90_000.0, ppid=12_874),
+        daemon(12_874, "bash", "-bash", uid=LENA, after=89_990.0),
     ]
 
 

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from eagletui.demo import shape
+from eagletui.demo.processes import LENA
 from eagletui.demo.settings import SIGQUIT
 
-LENA: Final = 1002
-"""The uid of somebody else."""
 CURE_STATIC: Final = 0.88
 """The --mem-fraction-static that leaves the graphs their room."""
 
@@ -71,7 +70,8 @@ class Scenario:
 
     `cgroup`, `elsewhere`: where its processes are, and whether that is another mount and pid namespace. `flags`: arguments that the server
     has besides. `neighbour`: what somebody else runs. `locked`: somebody else's eagletui holds the port's lock. `stuck`: the rank whose
-    process is never done dying. `request_s`: how long its clients' requests take. `dies`: what the shell says of a launch that dies at once.
+    process is never done dying. `request_s`: how long its clients' requests take. `read_only`: the file
+    system that cannot be written any more from the next launch on.
     `names`: others that it is known by.
     """
 
@@ -92,7 +92,7 @@ class Scenario:
     locked: bool = False
     stuck: int | None = None
     request_s: tuple[float, float] | None = None
-    dies: str | None = None
+    read_only: str | None = None
     names: tuple[str, ...] = ()
 
     def cured_by(self, values: Mapping[str, str]) -> bool:
@@ -140,7 +140,7 @@ _ALL: Final = (
     ),
     Scenario(
         "never-started", "every check passes, then the launch dies before its log exists", _JUST_READY,
-        dies="cannot create {log}: Read-only file system",
+        read_only="/data",
     ),
     Scenario(
         "port-taken", "somebody else listens on the port: the server loads everything and cannot bind", shape.HTTP_OPEN - 6.0,

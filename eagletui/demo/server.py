@@ -15,7 +15,8 @@ from typing import Any, Final
 import asyncssh
 
 from eagletui.demo import answers, smi
-from eagletui.demo.answers import Answer, Poll
+from eagletui.demo.answer import Answer, refused
+from eagletui.demo.answers import Poll
 from eagletui.demo.engine_http import HttpLink
 from eagletui.demo.processes import USER
 from eagletui.demo.world import World
@@ -32,6 +33,7 @@ def _command_line() -> re.Pattern[str]:
 
 COMMAND_LINE: Final = _command_line()
 ARGUMENT_LIMIT: Final = 4096
+DATA_LIMIT: Final = 8 << 20
 LOOK_S: Final = 0.1
 """How often a followed file is looked at; `tail -f` on a real node is told by the kernel, or looks every 0.2 s."""
 IDLE_S: Final = 60.0
@@ -136,7 +138,7 @@ class DemoServer:
     async def _run(self, process: Process) -> None:
         found = COMMAND_LINE.fullmatch(process.command or "")
         if found is None:
-            await _finish(process, answers.refused("this simulated node runs eagletui's named scripts only", 127))
+            await _finish(process, refused("this simulated node runs eagletui's named scripts only", 127))
             return
         args = await _read_arguments(process, int(found[1]))
         if args is None:
@@ -153,7 +155,8 @@ class DemoServer:
         if stream is not None:
             await stream(process, args)
         else:
-            await _finish(process, answers.answer(self.world, found[2], args, self.now()))
+            data = await _rest(process) if found[2] in answers.GIVEN else b""
+            await _finish(process, answers.answer(self.world, found[2], args, self.now(), data))
 
     async def _poll(self, process: Process, args: list[bytes]) -> None:  # noqa: ARG002 - one shape for all
         poll = Poll(self.world)
@@ -198,7 +201,7 @@ class DemoServer:
             await _finish(process, answers.tool(self.world, args, self.now()))
             return
         every = smi.loop_seconds([argument.decode("utf-8", "replace") for argument in args[1:]])
-        answer = answers.Answer()
+        answer = Answer()
         ended = asyncio.Event()
 
         async def once() -> None:
@@ -257,6 +260,14 @@ async def _read_arguments(process: Process, script_bytes: int) -> list[bytes] | 
             return None
         args.append(answers.decode_argument(line[:-1]))
     return args
+
+
+async def _rest(process: Process) -> bytes:
+    """All that follows on stdin."""
+    data = bytearray()
+    while (chunk := await process.stdin.read(READ_SIZE)) and len(data) < DATA_LIMIT:
+        data += chunk
+    return bytes(data)
 
 
 async def _finish(process: Process, answer: Answer) -> None:

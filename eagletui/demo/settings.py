@@ -46,6 +46,11 @@ class Failure:
     raw: bool = False
     gone: float = 0.2
 
+    @property
+    def never_ran(self) -> bool:
+        """The engine itself said nothing."""
+        return self.raw and self.gone == 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Settings:
@@ -111,9 +116,9 @@ def _crash(at: float, rank: str, path: str, line: int, name: str, error: str) ->
     return Failure(at, ((rank, said), ("", SIGQUIT)), 137, gone=2.5)
 
 
-def not_found(argv: Sequence[str], at: float = 0.05) -> Failure:
-    """What the shell says of a program that there is not."""
-    return Failure(at, (("", f"sh: 1: exec: {argv[0] if argv else ''}: not found\n"),), 127, raw=True, gone=0.0)
+def never_ran(sentence: str, status: int) -> Failure:
+    """What was to run never became the engine: what the shell says, and its exit status."""
+    return Failure(0.05, (("", f"{sentence}\n"),), status, raw=True, gone=0.0)
 
 
 def bind_failure(host: str, port: int) -> Failure:
@@ -193,7 +198,8 @@ def read_settings(argv: Sequence[str], recorded: Mapping[str, object], models: f
     """The settings of a command line. `recorded`: what the recorded server told; `models`: paths of models that there are."""
     launch = launch_of(argv)
     if launch is None or launch.engine != "sglang":
-        return Settings(argv=tuple(argv), failure=not_found(argv))
+        name = argv[0] if argv else ""
+        return Settings(argv=tuple(argv), failure=never_ran(f"env: '{name}': No such file or directory", 127))
     values, unknown, wrong = _values(launch.args, recorded)
 
     def number(name: str, otherwise: int) -> int:
@@ -223,6 +229,14 @@ def read_settings(argv: Sequence[str], recorded: Mapping[str, object], models: f
         tuple(argv), number("port", shape.PORT), text("host", "127.0.0.1"), max(1, ranks // nodes), text("model_path", shape.MODEL),
         int(steps) if steps is not None and steps.isdigit() else None, values, failure,
     )  # fmt: skip
+
+
+def complaint_of(args: Sequence[str], known: Mapping[str, object]) -> tuple[str | None, list[str]]:
+    """What the engine's parser says of its arguments: its complaint, and those that it does not know."""
+    values, unknown, wrong = _values(args, known)
+    if wrong or "model_path" in values:
+        return wrong or None, unknown
+    return "the following arguments are required: --model-path/--model", unknown
 
 
 def _values(args: Sequence[str], recorded: Mapping[str, object]) -> tuple[dict[str, str], list[str], str]:

@@ -16,14 +16,15 @@ from pathlib import Path
 from typing import Final
 
 from eagletui.demo import gpus, processes, shape
-from eagletui.demo.engine import Engine
+from eagletui.demo.engine import Engine, Segment
 from eagletui.demo.files import Entry, Files, furnished
 from eagletui.demo.gpus import Reading
+from eagletui.demo.launches import Kept, Pane
 from eagletui.demo.logfile import LogFile
-from eagletui.demo.neighbours import holder_of, job_of
+from eagletui.demo.neighbours import SHIM_PID, holder_of, job_of, lock_of_lena, shim
 from eagletui.demo.processes import Descriptor, Proc
 from eagletui.demo.scenarios import Scenario
-from eagletui.demo.settings import Settings, bind_failure, flag_names, read_settings, recorded_settings
+from eagletui.demo.settings import Failure, Settings, bind_failure, flag_names, read_settings, recorded_settings
 from eagletui.demo.smi import Holder
 from eagletui.nodes.recording import Recording, load_recording
 
@@ -85,6 +86,10 @@ class World:
         self.job = job_of(scenario.neighbour if scenario is not None else None, opened)
         self.engines: list[Engine] = []
         """Every launch, the newest last."""
+        self.kept: list[Kept] = []
+        """Keepers under way."""
+        self.panes: dict[str, Pane] = {}
+        """tmux's sessions of ours, by name."""
         self.shells: dict[int, Proc] = {}
         """Processes above launches that are no engine's: keepers, tmux's shells."""
         self.reading: dict[int, tuple[str, int]] = {}
@@ -95,8 +100,18 @@ class World:
         self._next_pid = FIRST_LATER_PID
         launched = opened - (into_start if scenario is None else scenario.opens) / speed
         stamp = f"{datetime.fromtimestamp(launched + utc_offset, UTC):%m%d-%H%M%S}"
+        if scenario is not None and scenario.elsewhere:
+            self.shells[SHIM_PID] = shim(launched - 0.2)
+        if scenario is not None and scenario.locked:
+            lock_of_lena(self.files, shape.PORT, self.boot, self.boot_id, opened)
         command = shape.COMMAND + (scenario.flags if scenario is not None else ())
-        self.launch(command, launched, log=f"/data/eagle3/k25_2step_{stamp}.log", pid=LAUNCHER_PID)
+        self.launch(
+            command,
+            launched,
+            log=f"/data/eagle3/k25_2step_{stamp}.log",
+            pid=LAUNCHER_PID,
+            parent=SHIM_PID if SHIM_PID in self.shells else 1,
+        )
 
     @property
     def engine(self) -> Engine:
@@ -115,6 +130,7 @@ class World:
             engine.advance(now)
             if (entry := self.files.get(engine.log_path)) is not None and entry.log is engine.log:
                 entry.mtime = engine.written_at
+        self.kept = [kept for kept in self.kept if not kept.look(self, now)]
         if self.job is not None and self.job.started is None:
             gpu = self.job.neighbour.gpu or 0
             held = max((r.process_mib or 0 for r in self.readings(now) if r.index == gpu), default=0)
@@ -141,10 +157,13 @@ class World:
         return flag_names(recorded())
 
     def launch(
-        self, argv: Sequence[str], at: float, *, log: str, pid: int, parent: int = 1, group: int | None = None, cwd: str = f"/home/{processes.USER}",
+        self, argv: Sequence[str], at: float, *, log: str, pid: int, parent: int = 1, group: int | None = None, cwd: str = processes.HOME,
+        env: Mapping[str, str] | None = None, failure: Failure | None = None, cgroup: str = processes.SESSION,
     ) -> Engine:  # fmt: skip
         """A process of this command begins then, and writes to this file."""
         settings = self.settings_of(argv)
+        if failure is not None:
+            settings = replace(settings, failure=failure)
         listening = {int(local.rpartition(":")[2], 16) for _, local, _, _ in self.listeners(at)}
         taken = settings.port in listening
         if taken and settings.failure is None:
@@ -152,10 +171,11 @@ class World:
         entry = self.files.get(log) or self.files.write(log, b"", processes.UID, at)
         scenario = self.scenario
         if self.engines and scenario is not None and (not scenario.again or scenario.cured_by(settings.values)):
-            scenario = replace(scenario, at=None, cgroup=None)
+            scenario = replace(scenario, at=None)
         engine = Engine(
             start_recording(), launched=at, pid=pid, speed=self.speed, utc_offset=self.utc_offset, scenario=scenario, settings=settings,
-            log=entry.log, log_path=Files.clean(log), parent=parent, group=group, cwd=cwd, port_is_taken=taken,
+            log=entry.log, log_path=Files.clean(log), parent=parent, group=group, cwd=cwd, env=env,
+            port_is_taken=taken, cgroup=cgroup,
         )  # fmt: skip
         self.engines.append(engine)
         return engine
@@ -186,6 +206,7 @@ class World:
         found = processes.system(self.boot)
         found += [proc for engine in self.engines for proc in engine.processes(now)]
         found += self.shells.values()
+        found += [pane.process(name) for name, pane in self.panes.items() if pane.is_busy(self)]
         if self.job is not None:
             found.append(self.job.process(self.opened))
         if own_pid is not None:
@@ -283,10 +304,10 @@ class World:
         found = self.files.get(path)
         return (found is not None and found.kind != "file") or bool(re.fullmatch(r"/proc/\d+/fd/0", path))
 
-    def shared_memory(self, now: float) -> list[tuple[str, int, float, Engine]]:
-        """What is in /dev/shm: name, bytes, when it was made, by which launch."""
-        found = [(*entry, engine) for engine in self.engines for entry in engine.shared_memory(now)]
-        return [entry for entry in found if entry[0] not in self.removed]
+    def shared_memory(self, now: float) -> list[Segment]:
+        """What is in /dev/shm, by name."""
+        found = [one for engine in self.engines for one in engine.shared_memory(now) if one.name not in self.removed]
+        return sorted(found)
 
     # The kernel
 
