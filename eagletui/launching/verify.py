@@ -140,7 +140,7 @@ def never_started(launched: Launched) -> NeverStartedError:
     """In the words of the launch itself: its exit status, what that means, and the last it printed. Pure."""
     state = launched.state
     printed = printed_of(state)
-    said = f" It said: {printed[-1]}" if printed else " It printed nothing."
+    said = f" It said: {printed[-1].rstrip('.')}." if printed else " It printed nothing."
     log = f" Its log is {plain(state.log)}." if state.log and state.log_size is not None else ""
     return NeverStartedError(f"{_why(state)}{said}{log}", status=state.exit_status, printed=printed)
 
