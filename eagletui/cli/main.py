@@ -16,6 +16,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "connect": ("eagletui.cli.connect:connect", "Open the screen for a node: demo, local, or anything ssh accepts."),
     "status": ("eagletui.cli.status:status", "Print one snapshot of a node; the exit status tells the state."),
     "wait": ("eagletui.cli.wait:wait", "Wait until a server is ready; the exit status tells what became of it."),
+    "restart": ("eagletui.cli.sequence:restart", "Restart a server: stop, wait for its GPUs, launch, verify."),
+    "start": ("eagletui.cli.sequence:start", "Start a server from a profile, or as it was launched last."),
+    "stop": ("eagletui.cli.sequence:stop", "Stop a server: let it drain, then end what is left of it."),
     "explain": (
         "eagletui.cli.explain:explain",
         "Explain a log file: phases, times, throughput, the cause of a failure.",

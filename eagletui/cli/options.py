@@ -49,11 +49,23 @@ def reaching_options(function: F) -> F:
 
 def node_options(function: F) -> F:
     """NODE and the options that say how to reach it and which server and log to look at."""
+    return server_options(
+        click.option(
+            "--log",
+            "log_path",
+            metavar="PATH",
+            callback=_not_empty,
+            help="Follow this file on the node instead of the one found.",
+        )(function)
+    )
+
+
+def server_options(function: F) -> F:
+    """NODE and the options that say how to reach it and which server is meant."""
     for decorate in reversed(
         (
             click.argument("node"),
             click.option("--port", type=click.IntRange(1, 65535), help="The server that listens on this port."),
-            click.option("--log", "log_path", metavar="PATH", callback=_not_empty, help="Follow this file on the node instead of the one found."),
             *_reaching(),
         )
     ):  # fmt: skip

@@ -106,6 +106,7 @@ class PastLaunch:
     ended: str | None = None
     profile: str | None = None
     variant: str | None = None
+    ready_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -295,11 +295,11 @@ def _before(connection: sqlite3.Connection, kind: LaunchKind, identity: Identity
 
 def _latest(connection: sqlite3.Connection, machine: str) -> tuple[PastLaunch, ...]:
     rows = connection.execute(
-        "SELECT key, engine, fingerprint, command, outcome, diagnosis, ended, profile, variant FROM launches "
+        "SELECT key, engine, fingerprint, command, outcome, diagnosis, ended, profile, variant, ready_s FROM launches "
         "WHERE machine = ? ORDER BY started DESC LIMIT ?",
         (machine, NEWEST),
     ).fetchall()
     return tuple(
-        PastLaunch(key, engine, fingerprint, tuple(json.loads(command)), outcome, code, ended, profile, variant)
-        for key, engine, fingerprint, command, outcome, code, ended, profile, variant in rows
+        PastLaunch(key, engine, fingerprint, tuple(json.loads(command)), outcome, *more)
+        for key, engine, fingerprint, command, outcome, *more in rows
     )

@@ -248,12 +248,12 @@ class SequenceRun:
     async def _leftovers(self) -> None:
         await self._looking(StepName.LEFTOVERS, self._work.leftovers)
 
-    async def _looking(self, step: StepName, look: Callable[[Found], Awaitable[Finding]]) -> None:
-        found = await self._known()
+    async def _looking(self, step: StepName, look: Callable[[], Awaitable[Finding]]) -> None:
+        await self._known()
         self._begins(step)
         await self._lock_again()
         await self._note(step)
-        finding = await self._within(step, look(found))
+        finding = await self._within(step, look())
         self._happens(Done(_now(), finding.text, finding.lines or None))
 
     async def _launch(self) -> None:

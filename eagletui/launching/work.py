@@ -77,10 +77,10 @@ class Work(Protocol):
     async def stop(self, found: Found, stop_now: asyncio.Event) -> Finding:
         """Let it drain, then end what is left. Raises StopFailedError."""
 
-    async def gpus_free(self, found: Found) -> Finding:
+    async def gpus_free(self) -> Finding:
         """Until the GPUs are free. Raises StopFailedError."""
 
-    async def leftovers(self, found: Found) -> Finding:
+    async def leftovers(self) -> Finding:
         """Remove what dead members left, and see that nothing listens. Raises StopFailedError."""
 
     async def launch(self) -> Finding:

@@ -84,11 +84,11 @@ class Scripted:
         self.killed_early = stop_now.is_set()
         return Finding("all gone")
 
-    async def gpus_free(self, found: Found) -> Finding:
+    async def gpus_free(self) -> Finding:
         await self._do("gpus")
         return Finding("free")
 
-    async def leftovers(self, found: Found) -> Finding:
+    async def leftovers(self) -> Finding:
         await self._do("leftovers")
         return Finding("clean")
 
