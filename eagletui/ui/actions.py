@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -118,6 +119,17 @@ ACTIONS: tuple[Action, ...] = (
     Action("app.quit", "q", "quit", "Leave; the server goes on", "Screen", keys="q,ctrl+q", footer=True),
 )
 BY_ID: dict[str, Action] = {action.id: action for action in ACTIONS}
+
+
+def rebind(keys: Iterable[tuple[str, Sequence[str]]]) -> None:
+    """Give actions other keys (by id). To be called before the screen's modules are loaded: they read the registry once. Ids that are none are passed over."""
+    global ACTIONS, BY_ID  # noqa: PLW0603 - one registry, which yields bindings, help, footer and palette
+    told = dict(keys)
+    ACTIONS = tuple(
+        replace(action, key=told[action.id][0], keys=",".join(told[action.id])) if told.get(action.id) else action
+        for action in ACTIONS
+    )
+    BY_ID = {action.id: action for action in ACTIONS}
 
 
 def bindings() -> list[Binding | tuple[str, str] | tuple[str, str, str]]:
