@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from eagletui.config.reading import Problem, Source
 
 PROBLEMS = 2
+_KEY = re.compile(r"\A(?:[^\s,]|(?:(?:ctrl|shift|alt|super)\+)*(?:[a-z][a-z0-9_]+|[^\s,]))\Z")
 
 
 def check_all() -> int:
@@ -63,21 +65,13 @@ def _problem(source: Source | None, path: tuple[str, ...], text: str) -> Iterato
 
 def _unusable(loaded: Loaded) -> Iterator[Problem]:
     """What the models cannot judge: names of other parts of eagletui, and commands whose flags cannot be changed as a variant says."""
-    from difflib import get_close_matches
-
     from eagletui.launching.profiles import command_of
-    from eagletui.ui.actions import ACTIONS
     from eagletui.ui.theming import load_themes
 
     theme, themes = loaded.config.theme, [one.name for one in load_themes().themes]
     if theme is not None and theme not in themes:
         yield from _problem(loaded.own, ("theme",), f"there is no theme {theme!r}; there are {', '.join(themes)}")
-    actions = [one.id for one in ACTIONS]
-    for action in loaded.config.keys:
-        if action not in actions:
-            near = get_close_matches(action, actions, n=1)
-            hint = f"did you mean {near[0]}?" if near else "`eagletui keys` lists them"
-            yield from _problem(loaded.own, ("keys", *action.split(".")), f"there is no such action; {hint}")
+    yield from _keys(loaded)
     for name, profile in loaded.config.profiles.items():
         for variant in (None, *profile.variants):
             try:
@@ -86,6 +80,30 @@ def _unusable(loaded: Loaded) -> Iterator[Problem]:
                 where = ("profiles", name, *(() if variant is None else ("variants", variant)))
                 yield from _problem(_source(loaded, name), where, str(error))
         yield from _two_ports(loaded, name, profile)
+
+
+def _keys(loaded: Loaded) -> Iterator[Problem]:
+    from difflib import get_close_matches
+
+    from eagletui.ui.actions import ACTIONS
+
+    actions = {one.id: one for one in ACTIONS}
+    told = {action: [key] if isinstance(key, str) else key for action, key in loaded.config.keys.items()}
+    used = {key: one.id for one in ACTIONS if one.id not in told for key in (one.keys or one.key).split(",")}
+    for action, keys in told.items():
+        where = ("keys", *action.split("."))
+        if action not in actions:
+            near = get_close_matches(action, actions, n=1)
+            hint = f"did you mean {near[0]}?" if near else "`eagletui keys` lists them"
+            yield from _problem(loaded.own, where, f"there is no such action; {hint}")
+        for key in keys:
+            if not _KEY.match(key):
+                yield from _problem(
+                    loaded.own, where, f"{key!r} is no key: a character, or a name like f5, ctrl+r, comma"
+                )
+            elif key in used and used[key] != action:
+                yield from _problem(loaded.own, where, f"{key} is the key of {used[key]}, too")
+            used.setdefault(key, action)
 
 
 def _two_ports(loaded: Loaded, name: str, profile: Profile) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ import click
 
 from eagletui.cli.hangup import leave_when_the_terminal_is_gone
 from eagletui.cli.options import check_target, is_remote, node_options, open_chosen
+from eagletui.config.screen import screen_settings
 from eagletui.errors import EagletuiError, UsageError
 
 if TYPE_CHECKING:
@@ -46,6 +47,12 @@ def connect(
     check_target(node, speed, scenario, ssh_config)
     if theme is not None:
         _check_theme(theme)
+    own = screen_settings()
+    theme = theme or own.theme
+    if own.keys:
+        from eagletui.ui.actions import rebind
+
+        rebind(own.keys)
     if is_remote(node):
         return asyncio.run(_log_in_and_run(node, port, log_path, ssh_config, theme))
     return _run_at_once(node, port, log_path, speed, scenario, theme)

@@ -8,11 +8,13 @@ import click
 @click.command(help="List the keys of the screen: key, action, what it does.")
 def keys() -> None:
     """Print the action registry."""
-    from eagletui.ui.actions import ACTIONS
+    from eagletui.config.screen import screen_settings
+    from eagletui.ui import actions
 
-    width = max(len(a.key) for a in ACTIONS)
-    names = max(len(a.id) for a in ACTIONS)
-    for action in ACTIONS:
+    actions.rebind(screen_settings().keys)
+    width = max(len(a.key) for a in actions.ACTIONS)
+    names = max(len(a.id) for a in actions.ACTIONS)
+    for action in actions.ACTIONS:
         click.echo(
             f"{action.key:<{width}}  {action.id:<{names}}  {action.help}{'' if action.available else '  (not yet)'}"
         )

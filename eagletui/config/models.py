@@ -33,6 +33,7 @@ from pydantic import (
 )
 
 from eagletui.config.log_path import check_template
+from eagletui.config.screen import flat_ids
 from eagletui.config.words import check_value, check_words, literal_of, reference_of, split_command
 
 GRACE_S = 30.0
@@ -114,17 +115,7 @@ def _path(value: str) -> str:
 
 
 def _flat(value: object) -> object:
-    """Ids of actions have dots (`app.quit`), which TOML takes for tables in tables where nobody quotes them."""
-    if not isinstance(value, dict):
-        return value
-    found: dict[str, object] = {}
-    for name, below in value.items():
-        if isinstance(below, dict):
-            flat = _flat(below)
-            found |= {f"{name}.{rest}": one for rest, one in flat.items()} if isinstance(flat, dict) else {}
-        else:
-            found[name] = below
-    return found
+    return flat_ids(value) if isinstance(value, dict) else value
 
 
 Name = Annotated[str, AfterValidator(_name)]

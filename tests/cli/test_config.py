@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 from eagletui.cli.configured import configured, guards_for, reached
 from eagletui.cli.main import main
 from eagletui.config.models import Config
+from eagletui.config.screen import ScreenSettings, screen_settings
 from eagletui.errors import EagletuiError, UsageError
 from tests.cli.command import run
 from tests.engine import CANARY, Engine, running_engine
@@ -127,7 +128,7 @@ def test_nothing_is_added_to_a_file_that_is_not_in_order(own: Path) -> None:
 
 CHECKED = """
 theme = "nightmare"
-keys = { app.qit = "x" }
+keys = { app.qit = "F 5", app.help = ["r", "f1"], "app.theme" = "ctrl+t" }
 [profiles.p]
 command = "python -m sglang.launch_server --port 1"
 port = 2
@@ -142,11 +143,13 @@ def test_check_tells_everything_with_file_and_line(own: Path, tmp_path: Path) ->
     done = command("check")
     assert done.return_value == 2
     told = [line.removeprefix(f"{own}:") for line in done.stdout.splitlines()]
-    assert [line.partition(":")[0] for line in told] == ["2", "3", "6", "9"]
+    assert [line.partition(":")[0] for line in told] == ["2", "3", "3", "3", "6", "9"]
     assert "no theme 'nightmare'" in told[0]
     assert "did you mean app.quit?" in told[1]
-    assert "2 here and 1 in the command" in told[2]
-    assert "profiles.q.variants.v: the command is a text for bash" in told[3]
+    assert "'F 5' is no key" in told[2]
+    assert "r is the key of server.restart, too" in told[3]
+    assert "2 here and 1 in the command" in told[4]
+    assert "profiles.q.variants.v: the command is a text for bash" in told[5]
     write(tmp_path / "eagletui.toml", 'theme = "x"\n')
     assert "eagletui.toml:1: theme: only your own file" in command("check").stdout
 
@@ -172,6 +175,16 @@ def test_path_and_schema(own: Path) -> None:
     assert command("path").stdout == f"{own}\n{Path('eagletui.toml').absolute()}\n"
     schema: dict[str, Any] = json.loads(command("schema").stdout)
     assert set(schema["properties"]) == set(Config.model_fields)
+
+
+def test_theme_and_keys_are_the_persons(own: Path, tmp_path: Path) -> None:
+    write(own, 'theme = "x"\nkeys.app.quit = ["ctrl+c", "f10"]\nkeys."app.help" = "h"\nkeys.log = { up = 3 }\n')
+    assert screen_settings() == ScreenSettings("x", (("app.quit", ("ctrl+c", "f10")), ("app.help", ("h",))))
+    write(tmp_path / ".config" / "eagletui" / "config.toml", 'keys.app.quit = "f10"\n')
+    listed = run(tmp_path, "keys").stdout.splitlines()
+    assert [line.split()[0] for line in listed if " app.quit " in line] == ["f10"]
+    write(own, "theme = ")
+    assert screen_settings() == ScreenSettings()
 
 
 # --- names of nodes
