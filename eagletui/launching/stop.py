@@ -150,8 +150,8 @@ class _Stop:
         launcher = [process for process in now.members.signalled if self._is_launcher(process)]
         if not launcher:
             return now
-        now = await self.signal("TERM", launcher)
         first = time.monotonic()
+        now = await self.signal("TERM", launcher)
         while any(self._is_launcher(process) for process in now.members.alive):
             passed = time.monotonic() - first
             if self.acting.dry or self.stop_now.is_set() or (self.grace_s > 0 and passed >= self.grace_s):
