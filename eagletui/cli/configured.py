@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,6 +65,9 @@ def reached(node: str, ssh_config: Path | None) -> tuple[str, Path | None]:
 
 def _known_to_ssh(name: str, ssh_config: Path | None) -> bool:
     """Whether ssh's configuration leads a name somewhere, or its host key is known: then a person means that machine by it."""
+    import shutil
+    import subprocess
+
     if shutil.which("ssh") is None or name.startswith("-"):
         return False
     which = ["-F", str(ssh_config)] if ssh_config is not None else []

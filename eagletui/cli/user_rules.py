@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import platformdirs
+from eagletui.config.place import own_folder
 
 KINDS = ("rule", "milestone", "bar")
 
@@ -16,8 +16,8 @@ MAX_SIZE = 1 << 20
 
 
 def rules_path() -> Path:
-    """Where the user's rules are: `$XDG_CONFIG_HOME/eagletui/rules.toml`."""
-    return Path(platformdirs.user_config_dir("eagletui", appauthor=False)) / NAME
+    """Where the user's rules are: beside the configuration (`$XDG_CONFIG_HOME/eagletui/rules.toml`)."""
+    return own_folder() / NAME
 
 
 def load_user_rules(path: Path | None = None) -> list[str]:
