@@ -19,7 +19,17 @@ SHM_ROOM: Final = (252_052_992, 264_192_000, 264_190_118, 264_192_000)
 """See Files.room."""
 
 
+PROGRAMS: Final = (
+    "sh", "bash", "env", "setsid", "tmux", "nvidia-smi", "curl", "python3", "systemctl", "systemd-run", "od", "tr", "sed", "cat", "nice", "tail",
+    "head", "mkdir", "rm", "mv", "cp", "taskset", "readlink", "stat", "timeout",
+)  # fmt: skip
+"""In /usr/bin."""
 SHARD_BYTES: Final = 9_663_676_416
+MODEL_FILES: Final = {
+    "kimi-k2.5-int4": [f"model-{n:05}-of-00064.safetensors" for n in range(1, 65)],
+    "kimi-k2.5-eagle3": ["model.safetensors"],
+}
+"""Of each model in /shared, the files of its weights."""
 
 
 class FileError(Exception):
@@ -216,36 +226,22 @@ def furnished(at: float, users: dict[str, int]) -> Files:
     for name, uid in users.items():
         if uid >= 1000:
             files.make_directory(f"/home/{name}", 0, at, 0o755).uid = uid
-    for model in ("kimi-k2.5-int4", "kimi-k2.5-eagle3", "qwen3-0.6b"):
+    for model, names in MODEL_FILES.items():
         files.make_directory(f"/shared/{model}", 0, at)
         files.write(f"/shared/{model}/config.json", b"{}\n", 0, at)
-        names = (
-            [f"model-{n:05}-of-00064.safetensors" for n in range(1, 65)]
-            if model.endswith("int4")
-            else ["model.safetensors"]
-        )
         for name in names:
             files.write(f"/shared/{model}/{name}", b"", 0, at).nominal = SHARD_BYTES
     files.make_directory("/data/eagle3", users["demo"], at)
-    for program in ("python3", "python", "sglang"):
-        files.write(f"/opt/venv/bin/{program}", b"\x7fELF", 0, at, 0o755)
-    for program in (
-        "sh",
-        "bash",
-        "env",
-        "setsid",
-        "tmux",
-        "nvidia-smi",
-        "curl",
-        "python3",
-        "sleep",
-        "taskset",
-        "loginctl",
-        "systemctl",
-    ):
-        files.write(f"/usr/bin/{program}", b"\x7fELF", 0, at, 0o755)
-    for program in ("sh", "bash", "sleep"):
-        files.write(f"/bin/{program}", b"\x7fELF", 0, at, 0o755)
+    files.write("/opt/venv/bin/sglang", b"#!/opt/venv/bin/python3\n", 0, at, 0o755)
+    programs = [
+        "/opt/venv/bin/python3",
+        "/opt/venv/bin/python",
+        "/bin/sh",
+        "/bin/bash",
+        *(f"/usr/bin/{name}" for name in PROGRAMS),
+    ]
+    for program in programs:
+        files.write(program, b"\x7fELF", 0, at, 0o755)
     files._put("/dev/null", "character", 0, 0o666, at)
     return files
 
