@@ -73,15 +73,30 @@ printf ' %s %s' "$lock_age" "$lock_idle"; lock_word "$lock_at/step"; printf '\n'
 }
 """
 
-# A directory is taken away by one rename into a directory of ours, then looked at: two cannot get the same one, and what turns out to be another's goes
-# back in the same way, which fails where a third one has taken the place meanwhile.
+# Whoever takes a lock away first makes `over` in it, standing inside: in that very directory, whatever has its name by now. Only one can, so that the name
+# stays that directory's until it is moved, and nobody ever moves a lock that another has just taken. An `over` that was left lying is as stale as a lock.
 _AWAY = r"""
 lock_away() {
-mv "/tmp/eagletui-lock-$1" "$stage/" 2>/dev/null || return 1
-lock_got=; read -r lock_got 2>/dev/null <"$stage/eagletui-lock-$1/token"
-lock_number "$stage/eagletui-lock-$1/lease"
-if [ "$lock_got" != "$2" ] || [ "$3" != "$lock_value" ]; then mv "$stage/eagletui-lock-$1" /tmp/ 2>/dev/null; return 1; fi
-rm -rf "$stage/eagletui-lock-$1"
+cd "/tmp/eagletui-lock-$1" 2>/dev/null || return 1
+lock_leave "$1" "$2" "$3"; lock_left=$?
+cd /
+return $lock_left
+}
+lock_leave() {
+lock_clock
+if ! mkdir over 2>/dev/null; then
+lock_since over/since
+if [ "$lock_age" = - ]; then case $lock_state in boot) ;; *) return 1;; esac
+elif [ "$lock_age" -le "${lease_s:-60}" ]; then return 1; fi
+mv over "$stage/over-$1" 2>/dev/null && mkdir over 2>/dev/null || return 1
+fi
+printf '%s\n' "$lock_up" >over/since
+lock_got=; read -r lock_got 2>/dev/null <token
+lock_number lease
+if [ . -ef "/tmp/eagletui-lock-$1" ] && [ "$lock_got" = "$2" ] && [ "${3:-$lock_value}" = "$lock_value" ] &&
+mv "/tmp/eagletui-lock-$1" "$stage/" 2>/dev/null; then rm -rf "$stage/eagletui-lock-$1"; return 0; fi
+rm -rf over
+return 1
 }
 """
 
@@ -105,7 +120,7 @@ mkdir -m 700 "$stage" || exit 6
 mine=; notices=; failed=
 undo() {
 for lock_port in $mine; do
-lock_judge "$lock_port"; [ "$lock_seen" = "$lock_token" ] && lock_away "$lock_port" "$lock_token" "$lock_lease"
+lock_away "$lock_port" "$lock_token" ""
 done
 rm -rf "$stage"
 }
@@ -119,10 +134,13 @@ return $lock_made
 }
 take() {
 lock_judge "$1"
-if [ "$lock_seen" = "$lock_token" ]; then printf 'taken %s\n' "$1"; return 0; fi
+if [ "$lock_seen" = "$lock_token" ]; then
+{ printf '%-12s\n' "$lock_up" 1<>"$lock_at/lease"; } 2>/dev/null
+printf 'taken %s\n' "$1"; return 0
+fi
 case $lock_state in
 free) ;;
-stale|boot) overtook="$(lock_tell overtook "$1")"; lock_away "$1" "$lock_seen" "$lock_lease";;
+stale|boot) overtook="$(lock_tell overtook "$1")"; lock_away "$1" "$lock_seen" "$lock_lease" || return 7;;
 *) return 7;;
 esac
 make "$1" || return 6
@@ -180,8 +198,7 @@ LOCK_RELEASE: Final = Script(
 stage=/tmp/eagletui-leaving-$lock_token
 mkdir -m 700 "$stage" || exit 6
 for port in $lock_ports; do
-lock_number "/tmp/eagletui-lock-$port/lease"
-lock_away "$port" "$lock_token" "$lock_value"
+lock_state=held; lock_away "$port" "$lock_token" ""
 done
 rm -rf "$stage"
 printf 'done\n'
