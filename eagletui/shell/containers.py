@@ -81,7 +81,6 @@ exit 0
 """,
 )
 
-SCRIPTS: Final = (CONTAINER_START, CONTAINER_STOP, CONTAINER_STATE)
 CONTAINER_NAME: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z_.-]{0,200}")
 """A name (or the begin of an id) as docker and podman have it."""
 

@@ -12,7 +12,7 @@ unit-state UNIT LINES                    reads only; in the words of `keeper-sta
 
 The unit runs the same keeper as `setsid` does, from a file in the record's folder: command, environment and limits come from launch/ there, so that
 nothing of them stands in the unit, where `$` and `%` mean something. The unit's own output goes to the log as well: it is what sh says if the keeper
-cannot run. Root's units are the system's, everybody else's are of the user's manager.
+cannot run. Root's units are the system's (where systemd runs it), everybody else's are of the user's manager.
 Nobody but eagletui ends members: Restart=no, no SIGKILL after the unit's stop (SendSIGKILL=no), and a member that the kernel ends for memory takes no
 other with it (OOMPolicy=continue). A person's own `systemctl stop` sends SIGTERM to all, as ever.
 """
@@ -75,9 +75,12 @@ command -v systemd-run >/dev/null 2>&1 || { printf 'no-systemd\n'; exit 3; }
     + _MANAGER
     + r"""
 undo() { rm -f "$dir/begun" "$dir/launch/keeper"; [ -s "$log" ] || rm -f "$log"; }
-case $dir in *'$'*) undo; printf '%s\n' 'the path of the record holds a dollar sign, which systemd reads as a variable' >&2; no_launch unit-failed;; esac
+PATH=${PATH:-/usr/local/bin:/usr/bin:/bin}
+case $dir$PATH in *'$'*) undo; printf '%s\n' 'the path of the record holds a dollar sign, which systemd reads as a variable' >&2; no_launch unit-failed;; esac
+env=$(command -v env) || { undo; printf '%s\n' 'there is no program env' >&2; no_launch unit-failed; }
 ( umask 077; printf '%s\n' "$eagletui_keeper" >"$dir/launch/keeper" ) || { undo; no_launch unwritable; }
-manager=--user; if [ "$(id -u)" = 0 ]; then manager=; fi
+manager=--user
+if [ "$(id -u)" = 0 ] && [ -S /run/systemd/private ]; then manager=; fi
 output=append:$log
 case $log in *//*|*/./*|*/../*|*/.|*/..) output=null;; esac
 unit=$name; n=1
@@ -87,7 +90,7 @@ said=$(systemd-run $manager --quiet --collect --no-ask-password --service-type=e
 --property=StandardOutput="$output" --property=StandardError="$output" """
     + " ".join(f"--property={name}={value}" for name, value in PROPERTIES)
     + r""" \
-/bin/sh "$dir/launch/keeper" "$dir" 2>&1 </dev/null) && break
+"$env" -i "PATH=$PATH" sh "$dir/launch/keeper" "$dir" 2>&1 </dev/null) && break
 case $said in *already*|*exists*) ;; *) n=10;; esac
 n=$((n + 1))
 if [ "$n" -ge 10 ]; then
@@ -174,7 +177,6 @@ exit 0
 """,
 )
 
-SCRIPTS: Final = (LAUNCH_SYSTEMD, UNIT_START, UNIT_STOP, UNIT_STATE)
 UNIT_NAME: Final = re.compile(r"(?![.-])[0-9A-Za-z:_.@\\-]{1,200}\.service")
 """A unit that a profile may name."""
 
