@@ -73,10 +73,15 @@ def locked(folder: Path, shell: str = "sh") -> Iterator[Locked]:
 
 
 def end_launches(states: list[KeeperState]) -> None:
-    """End exactly what was seen: each keeper's session, by the pids that were in it."""
+    """End exactly what was seen: each keeper with its session."""
     for keeper, started in {(one.keeper.pid, one.keeper.started) for one in states if one.keeper is not None}:
-        for stat in Path("/proc").glob("[0-9]*/stat"):
-            with suppress(OSError):
-                fields = stat.read_text(errors="replace").rpartition(")")[2].split()
-                if int(fields[3]) == keeper and int(fields[19]) >= started:
-                    os.kill(int(stat.parent.name), signal.SIGKILL)
+        end_session(keeper, started)
+
+
+def end_session(keeper: int, started: int) -> None:
+    """End a keeper and what it started: what is in the session that is numbered with it, and not older."""
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            fields = stat.read_text(errors="replace").rpartition(")")[2].split()
+            if int(fields[3]) == keeper and int(fields[19]) >= started:
+                os.kill(int(stat.parent.name), signal.SIGKILL)
