@@ -51,7 +51,7 @@ def _fill(history: History, speed: float) -> None:
     """Write down the starts that the simulated node had before, as they would have been watched. Raises HistoryError."""
     from eagletui.demo import shape
     from eagletui.demo.earlier import earlier_starts, log_of_a_start
-    from eagletui.demo.world import HOST, MACHINE_ID
+    from eagletui.demo.shape import HOST, MACHINE_ID
     from eagletui.history.launches import Identity, LaunchRecord, PhaseTime, kept_command, kind_of, machine_name
     from eagletui.history.reads import is_cold
     from eagletui.logs.reader import Reader

@@ -9,7 +9,8 @@ from typing import Final
 from eagletui.demo import examined, facts, launched, ledger, locks, services, smi
 from eagletui.demo.answer import Answer, Ended, refused
 from eagletui.demo.processes import CLK_TCK, UID, USERS, Proc
-from eagletui.demo.world import HOST, MACHINE_ID, World
+from eagletui.demo.shape import HOST, MACHINE_ID
+from eagletui.demo.world import World
 from eagletui.shell.kept import RUNTIMES
 
 _OFFSET: Final = re.compile(rb"[-+]?[0-9]+")

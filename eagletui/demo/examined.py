@@ -10,7 +10,8 @@ from typing import Final
 
 from eagletui.demo.answer import Answer, hexed, lines, refused, word
 from eagletui.demo.processes import ENVIRONMENT, HOME, LOGIN_ENVIRONMENT, SSH_ENVIRONMENT, Proc
-from eagletui.demo.world import HOST, World
+from eagletui.demo.shape import HOST
+from eagletui.demo.world import World
 
 _PID: Final = re.compile(r"[1-9][0-9]{0,9}")
 _PORT: Final = re.compile(r"[1-9][0-9]{0,4}")

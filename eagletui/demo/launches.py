@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from eagletui.demo import shape
 from eagletui.demo.files import find_program
 from eagletui.demo.processes import HOME, SESSION, TERMINAL, TMUX, UID, Proc
 from eagletui.demo.settings import Failure, never_ran
@@ -24,6 +25,11 @@ TMUX_SESSION: Final = "tune"
 """The session that is there already."""
 CHILD_PID: Final = 11
 """How far the command's pid is from its keeper's: it reads its words by small programs first."""
+
+
+def records_of() -> str:
+    """Where this machine's records lie."""
+    return f"{HOME}/.local/state/eagletui/launches/{shape.MACHINE_ID}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
+from eagletui.demo import shape
 from eagletui.demo.answer import Answer, Ended, as_text, hexed, lines, refused, word
 from eagletui.demo.files import FileError
+from eagletui.demo.launches import records_of
 from eagletui.demo.locks import fence
-from eagletui.demo.processes import HOME, UID, Proc
-from eagletui.demo.world import MACHINE_ID, World
+from eagletui.demo.processes import UID, Proc
+from eagletui.demo.world import World
 
-ROOT: Final = f"{HOME}/.local/state/eagletui/launches/{MACHINE_ID}"
+ROOT: Final = records_of()
 _ID: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]{0,63}")
 _LENGTH: Final = re.compile(r"0|[1-9][0-9]{0,7}")
 _COUNT: Final = re.compile(r"0|[1-9][0-9]{0,4}")
@@ -63,7 +65,7 @@ def records(world: World, args: Sequence[bytes], now: float) -> Answer:
     if not _COUNT.fullmatch(word(args, 0)):
         return refused("not a number", 2)
     count = int(word(args, 0))
-    out = f"@node\n{world.boot_id}\n{MACHINE_ID}\n{hexed(ROOT)}\n".encode()
+    out = f"@node\n{world.boot_id}\n{shape.MACHINE_ID}\n{hexed(ROOT)}\n".encode()
     names = _folders(world)
     for n, name in enumerate(names):
         folder = f"{ROOT}/{name}"

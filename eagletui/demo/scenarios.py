@@ -70,7 +70,8 @@ class Scenario:
 
     `cgroup`, `elsewhere`: where its processes are, and whether that is another mount and pid namespace. `flags`: arguments that the server
     has besides. `neighbour`: what somebody else runs. `locked`: somebody else's eagletui holds the port's lock. `stuck`: the rank whose
-    process is never done dying. `request_s`: how long its clients' requests take. `read_only`: the file
+    process is never done dying. `request_s`: how long its clients' requests take. `recorded`: eagletui launched its server, so that it can be
+    launched again when it is gone. `read_only`: the file
     system that cannot be written any more from the next launch on.
     `names`: others that it is known by.
     """
@@ -93,6 +94,7 @@ class Scenario:
     stuck: int | None = None
     request_s: tuple[float, float] | None = None
     read_only: str | None = None
+    recorded: bool = False
     names: tuple[str, ...] = ()
 
     def cured_by(self, values: Mapping[str, str]) -> bool:
@@ -106,7 +108,7 @@ _JUST_READY: Final = shape.READY + 2.0
 _ALL: Final = (
     Scenario(
         "oom", "a GPU runs out of memory while CUDA graphs are captured", 66.0, shape.GRAPHS + 7.0,
-        (Said(0.0, "TP3", _OUT_OF_MEMORY), Said(0.4, "", SIGQUIT)), gone=2.5, again=True,
+        (Said(0.0, "TP3", _OUT_OF_MEMORY), Said(0.4, "", SIGQUIT)), gone=2.5, again=True, recorded=True,
     ),
     Scenario(
         "rank-dies", "the kernel kills a rank for memory while it serves", _JUST_READY, shape.READY + 20.0,
@@ -122,7 +124,7 @@ _ALL: Final = (
                 "file-rss:812kB, shmem-rss:33554432kB, UID:1001 pgtables:201944kB oom_score_adj:0"
             ),
         ),
-        kills=1, names=("killed",),
+        kills=1, recorded=True, names=("killed",),
     ),
     Scenario(
         "stalls", "generation stops while /health still answers", _JUST_READY, shape.READY + 20.0, names=("hang",),
@@ -136,7 +138,7 @@ _ALL: Final = (
     ),
     Scenario(
         "rank-of-two", "the server is one of two nodes' ranks: stopping it alone hangs the other", _JUST_READY,
-        flags=("--nnodes", "2", "--node-rank", "0", "--dist-init-addr", "10.0.7.21:20000"),
+        flags=("--tp", "16", "--nnodes", "2", "--node-rank", "0", "--dist-init-addr", "10.0.7.21:20000"),
     ),
     Scenario(
         "never-started", "every check passes, then the launch dies before its log exists", _JUST_READY,
@@ -144,7 +146,7 @@ _ALL: Final = (
     ),
     Scenario(
         "port-taken", "somebody else listens on the port: the server loads everything and cannot bind", shape.HTTP_OPEN - 6.0,
-        neighbour=Neighbour(("python3", "-m", "http.server", "30000", "--bind", "127.0.0.1"), port=shape.PORT),
+        neighbour=Neighbour(("python3", "-m", "http.server", "30000", "--bind", "127.0.0.1"), port=shape.PORT), recorded=True,
     ),
     Scenario(
         "stuck-gpu", "somebody else's job takes a GPU's memory as soon as the server has left it", _JUST_READY,

@@ -8,6 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
+HOST: Final = "gpu-node"
+MACHINE_ID: Final = "5b0c1f6e2d9a4c7f8e3b6a1d4f7c2e90"
+LAUNCHER_PID: Final = 41_822
+"""Of the launch that the node opens on."""
 MODEL: Final = "/shared/kimi-k2.5-int4"
 DRAFT_MODEL: Final = "/shared/kimi-k2.5-eagle3"
 PORT: Final = 30000

@@ -10,7 +10,6 @@ import re
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -21,7 +20,8 @@ from eagletui.demo.files import Entry, Files, furnished
 from eagletui.demo.gpus import Reading
 from eagletui.demo.launches import Kept, Pane
 from eagletui.demo.logfile import LogFile
-from eagletui.demo.neighbours import SHIM_PID, holder_of, job_of, lock_of_lena, shim
+from eagletui.demo.neighbours import holder_of, job_of
+from eagletui.demo.opening import furnish
 from eagletui.demo.processes import Descriptor, Proc
 from eagletui.demo.scenarios import Scenario
 from eagletui.demo.settings import Failure, Settings, bind_failure, flag_names, read_settings, recorded_settings
@@ -29,11 +29,8 @@ from eagletui.demo.smi import Holder
 from eagletui.nodes.recording import Recording, load_recording
 
 INTO_START_S: Final = 95.0
-LAUNCHER_PID: Final = 41_822
 UPTIME_S: Final = 9 * 86_400.0 + 4711
 """The node was booted so long before the world opened."""
-HOST: Final = "gpu-node"
-MACHINE_ID: Final = "5b0c1f6e2d9a4c7f8e3b6a1d4f7c2e90"
 
 
 PIDS_A_LAUNCH: Final = 640
@@ -99,19 +96,7 @@ class World:
         self._own_pid = 52_000
         self._next_pid = FIRST_LATER_PID
         launched = opened - (into_start if scenario is None else scenario.opens) / speed
-        stamp = f"{datetime.fromtimestamp(launched + utc_offset, UTC):%m%d-%H%M%S}"
-        if scenario is not None and scenario.elsewhere:
-            self.shells[SHIM_PID] = shim(launched - 0.2)
-        if scenario is not None and scenario.locked:
-            lock_of_lena(self.files, shape.PORT, self.boot, self.boot_id, opened)
-        command = shape.COMMAND + (scenario.flags if scenario is not None else ())
-        self.launch(
-            command,
-            launched,
-            log=f"/data/eagle3/k25_2step_{stamp}.log",
-            pid=LAUNCHER_PID,
-            parent=SHIM_PID if SHIM_PID in self.shells else 1,
-        )
+        furnish(self, scenario, launched)
 
     @property
     def engine(self) -> Engine:

@@ -17,7 +17,8 @@ from eagletui.demo import shape
 from eagletui.demo.answer import Answer
 from eagletui.demo.answers import ANSWERS, Poll, answer, decode_argument, follow
 from eagletui.demo.processes import HTTP_INODE, UID
-from eagletui.demo.world import LAUNCHER_PID, World
+from eagletui.demo.shape import LAUNCHER_PID
+from eagletui.demo.world import World
 from eagletui.servers.discovery import discover
 from eagletui.servers.model import Inventory
 from eagletui.shell.details import Details, parse_details

@@ -15,7 +15,8 @@ from eagletui.demo import shape
 from eagletui.demo.earlier import earlier_starts, log_of_a_start
 from eagletui.demo.engine import Engine
 from eagletui.demo.pace import paced
-from eagletui.demo.world import HOST, LAUNCHER_PID, MACHINE_ID, World, start_recording
+from eagletui.demo.shape import HOST, LAUNCHER_PID, MACHINE_ID
+from eagletui.demo.world import World, start_recording
 from eagletui.history.launches import Identity, kind_of, machine_name
 from eagletui.logs.reader import Reader
 from eagletui.shell.poll import Machine
