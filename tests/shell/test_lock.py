@@ -29,12 +29,13 @@ from eagletui.shell.lock import (
     parse_fenced,
     parse_lock,
 )
-from eagletui.shell.script import Command
+from eagletui.shell.script import Command, Script
 from tests.requires import require
 from tests.shell.sh import run
 
 SHELLS = ("dash", "bash-as-sh", "busybox")
-A, B = "a" * 32, "b" * 32
+A, B = f"a{os.getpid():031d}", f"b{os.getpid():031d}"
+"""Of this test process alone: others run at the same time on one machine."""
 pytestmark = pytest.mark.skipif(not Path("/proc/uptime").exists(), reason="nodes are Linux")
 
 
@@ -69,9 +70,7 @@ def uptime() -> int:
 
 def left_of_ours() -> set[str]:
     """Folders in which locks are made and taken away; none may stay."""
-    return {path.name for path in Path("/tmp").glob("eagletui-taking-*")} | {
-        path.name for path in Path("/tmp").glob("eagletui-leaving-*")
-    }
+    return {path.name for path in Path("/tmp").glob("eagletui-[tl]*ing-*") if f"{os.getpid():07d}" in path.name}
 
 
 @pytest.mark.parametrize("shell", SHELLS)
@@ -206,7 +205,7 @@ def test_of_many_who_want_it_one_gets_it(tmp_path: Path, ports: tuple[int, int])
     """First from nothing, then a stale one: each time exactly one, and everybody else is fenced."""
     before = left_of_ours()
     for stale in (False, True):
-        tokens = [f"{n}{stale:031x}" for n in range(6)]
+        tokens = [f"{n}{stale:d}{os.getpid():030d}" for n in range(6)]
         if stale:
             for port in ports:
                 (place(port) / "lease").write_text("5\n")
@@ -231,18 +230,18 @@ def test_of_many_who_want_it_one_gets_it(tmp_path: Path, ports: tuple[int, int])
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, ports: tuple[int, int]) -> None:
     """/tmp is full, or read-only: here `mkdir` says so."""
-    for script, status in ((LOCK_TAKE, NOT_WRITTEN),):
-        text = script.text.replace("mkdir -m 700", "mkdir -m 700 /proc/none")
-        broken = Command(type(script)(script.name, text, reads_only=False), (str(ports[0]), A, "w", "c", "s", "60", ""))
-        code, said, sentence = run(broken, tmp_path)
-        assert (code, said) == (status, b"")
-        assert sentence
+    text = LOCK_TAKE.text.replace('mkdir -m 700 "$stage"', "mkdir -m 700 /proc/none")
+    assert text != LOCK_TAKE.text
+    broken = Script(LOCK_TAKE.name, text, reads_only=False)
+    code, said, sentence = run(Command(broken, (str(ports[0]), A, "w", "c", "s", "60", "")), tmp_path)
+    assert (code, said) == (NOT_WRITTEN, b"")
+    assert sentence
     assert not place(ports[0]).exists()
 
 
 @pytest.mark.parametrize("shell", SHELLS)
 def test_arguments_that_are_none_change_nothing(shell: str, tmp_path: Path) -> None:
-    before = set(Path("/tmp").iterdir())
+    nine = place(9).exists()
     for ports in ("", "a[$(touch executed)]", "../x", "1,,2", "-1", "01", "999999", "1;2", "*", "1 2"):
         for script in (LOCK_TAKE, LOCK_RENEW, LOCK_RELEASE):
             assert run(Command(script, (ports, A, "w", "c", "s", "60", "")), tmp_path, shell)[0] == 2
@@ -252,7 +251,8 @@ def test_arguments_that_are_none_change_nothing(shell: str, tmp_path: Path) -> N
     for lease in ("", "-1", "x", "a[$(touch executed)]", "9" * 9):
         assert run(Command(LOCK_TAKE, ("9", A, "w", "c", "s", lease, "")), tmp_path, shell)[0] == 2
     assert not (tmp_path / "executed").exists()
-    assert not [path for path in set(Path("/tmp").iterdir()) - before if path.name.startswith("eagletui-")]
+    assert place(9).exists() == nine
+    assert not left_of_ours()
 
 
 @given(
