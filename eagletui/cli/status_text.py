@@ -31,6 +31,9 @@ def _server(server: ServerModel) -> Iterator[str]:
             f"          {number(tokens.gen_tok_s, 1)} tok/s  accept {number(tokens.accept_len, 2)}"
             f"  running {number(tokens.running)}  queued {number(tokens.queued)}{old}"
         )
+    if server.launch is not None:
+        profile = f"  profile {plain(server.launch.profile)}" if server.launch.profile is not None else ""
+        yield f"          launched by {server.launch.by}{profile}  ({plain(server.launch.id)})"
     grown = f", grew {seconds(server.log_age_s)} ago" if server.log_age_s is not None else ""
     yield f"          log {plain(server.log or UNKNOWN)}{grown}"
 

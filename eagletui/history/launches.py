@@ -70,7 +70,8 @@ class LaunchRecord:
     launcher's start to the begin of its log. `read` and `size`: bytes that came from a disk while the weights were
     loaded, and of how many; `cold` what that means (None: it could not be seen). `ended`: what became of a server that
     had been ready. `args`: the numbers among the arguments that the server printed (text may hold what is secret).
-    `origin`: who saw or made it ("watched", "eagletui"). `profile` and `variant`: what eagletui launched it from.
+    `origin`: who saw or made it ("watched", "eagletui"). `profile` and `variant`: what eagletui launched it from, `record` the id of its
+    record on the node, `who` launched it ("user@client").
     """
 
     identity: Identity
@@ -91,6 +92,8 @@ class LaunchRecord:
     origin: str = "watched"
     profile: str | None = None
     variant: str | None = None
+    record: str | None = None
+    who: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,11 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
     ),
     ("ALTER TABLE launches ADD COLUMN args TEXT",),
     ("ALTER TABLE launches ADD COLUMN profile TEXT", "ALTER TABLE launches ADD COLUMN variant TEXT"),
+    (
+        "ALTER TABLE launches ADD COLUMN record TEXT",
+        "ALTER TABLE launches ADD COLUMN who TEXT",
+        "CREATE INDEX launches_of_profile ON launches (machine, profile, started)",
+    ),
 )
 """Statements by the version that they lead to, from 1: each is carried out once, in one transaction with its number
 (PRAGMA user_version). One that was released is never changed; what changes is added behind it."""

@@ -61,10 +61,11 @@ class History:
         """Keep a launch. The same one seen again, or by another eagletui, stays one: what is known more is added."""
         self._use(lambda connection: _write(connection, launch))
 
-    def earlier(self, kind: LaunchKind, identity: Identity) -> tuple[EarlierLaunch, ...]:
-        """Launches of a kind on the same machine that became ready, newest first: with the same fingerprint, else of the same
-        engine, model and TP. Never the launch itself."""
-        return self._use(lambda connection: _earlier(connection, kind, identity))
+    def earlier(self, kind: LaunchKind, identity: Identity, profile: str | None = None) -> tuple[EarlierLaunch, ...]:
+        """Launches of a kind on the same machine that became ready, newest first: of the same profile where one is named, with the same
+        fingerprint or at least the same engine, model and TP; else of any with the same fingerprint, else of the same engine, model and TP.
+        Never the launch itself."""
+        return self._use(lambda connection: _earlier(connection, kind, identity, profile))
 
     def before(self, kind: LaunchKind, identity: Identity) -> tuple[Before, ...]:
         """How launches with the same fingerprint on the same machine ended, oldest first, for what is advised. Never the launch
@@ -184,9 +185,21 @@ def _writing(connection: sqlite3.Connection) -> Iterator[None]:
 _COLUMNS = (
     "key", "machine", "node", "engine", "model", "tp", "fingerprint", "flags", "command", "started",
     "outcome", "ready_s", "lead_s", "diagnosis", "ended", "weights_read", "weights_size", "cold", "origin", "args",
-    "profile", "variant",
+    "profile", "variant", "record", "who",
 )  # fmt: skip
-_LATER = ("lead_s", "diagnosis", "ended", "weights_read", "weights_size", "cold", "args", "profile", "variant")
+_LATER = (
+    "lead_s",
+    "diagnosis",
+    "ended",
+    "weights_read",
+    "weights_size",
+    "cold",
+    "args",
+    "profile",
+    "variant",
+    "record",
+    "who",
+)
 """What a second look may add to a launch."""
 
 
@@ -215,6 +228,8 @@ def _row(launch: LaunchRecord) -> dict[str, object]:
         "args": json.dumps(dict(launch.args)) if launch.args else None,
         "profile": launch.profile,
         "variant": launch.variant,
+        "record": launch.record,
+        "who": launch.who,
     }
 
 
@@ -257,11 +272,15 @@ WHERE machine = ? AND {} AND outcome = 'ready' AND ready_s IS NOT NULL AND key <
 """
 
 
-def _earlier(connection: sqlite3.Connection, kind: LaunchKind, identity: Identity) -> tuple[EarlierLaunch, ...]:
+def _earlier(
+    connection: sqlite3.Connection, kind: LaunchKind, identity: Identity, profile: str | None
+) -> tuple[EarlierLaunch, ...]:
     looks: tuple[tuple[str, tuple[object, ...]], ...] = (
         ("fingerprint = ?", (kind.fingerprint,)),
         ("engine = ? AND model IS ? AND tp IS ?", (kind.engine, kind.model, kind.tp)),
     )
+    if profile is not None:
+        looks = (*((f"profile = ? AND {like}", (profile, *values)) for like, values in looks), *looks)
     for condition, values in looks:
         rows = connection.execute(
             _ALIKE.format(condition),

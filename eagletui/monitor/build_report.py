@@ -15,6 +15,7 @@ from eagletui.monitor.report import (
     GpuModel,
     GpuProcessModel,
     HealthModel,
+    LaunchModel,
     LinkModel,
     MemberModel,
     MigModel,
@@ -27,6 +28,7 @@ from eagletui.monitor.report import (
 from eagletui.monitor.snapshot import Health, Throughput
 from eagletui.servers.attribution import Owners
 from eagletui.servers.model import Inventory, Member, Orphan
+from eagletui.servers.record import Record
 from eagletui.shell.masking import mask_argv, mask_text, shown
 
 
@@ -88,6 +90,12 @@ def _reason_text(one: Assessment) -> str:
     return _masked(text)
 
 
+def _launch(record: Record | None) -> LaunchModel | None:
+    if record is None:
+        return None
+    return LaunchModel(id=shown(record.id), profile=None if record.profile is None else _masked(record.profile))
+
+
 def _server(one: Assessment, now: float) -> ServerModel:
     server = one.server
     return ServerModel(
@@ -97,6 +105,7 @@ def _server(one: Assessment, now: float) -> ServerModel:
         state=one.state.value, phase=one.log.phase, reason=ReasonModel(code=one.reason.code, text=_reason_text(one)),
         progress=_progress(one.log), uptime_s=_rounded(server.age_s), log_age_s=_rounded(one.log_age_s),
         health=_health(one.health, now), throughput=_throughput(one.throughput, now),
+        launch=_launch(one.record),
         diagnosis=None if one.diagnosis is None else DiagnosisModel.of(one.diagnosis),
     )  # fmt: skip
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -18,7 +19,7 @@ from eagletui.servers.intent import Intent, Intents, Launched, NeverStarted
 from eagletui.servers.model import Inventory, Reason, Server, State
 from eagletui.servers.record import Record
 from eagletui.servers.recorded import NONE, Records, of_dead
-from eagletui.servers.verdict import NEVER_S
+from eagletui.servers.verdict import NEVER_S, Evidence
 from eagletui.shell.masking import mask_text
 from eagletui.shell.masking import shown as plain
 
@@ -35,9 +36,6 @@ class Story(NamedTuple):
     exit_status: int | None = None
     never_ran: bool = False
     printed: str | None = None
-
-
-NO_STORY = Story()
 
 
 class Shown(NamedTuple):
@@ -130,6 +128,19 @@ class Launches:
             exit_status=status,
             never_ran=never is not None or _failed_at_once(record),
             printed=printed,
+        )
+
+    def told_of(self, server: Server, evidence: Evidence, printed: str | None) -> Evidence:
+        """The evidence with what is told of its launch. `printed`: the last line of its log, masked."""
+        story = self.story(server)
+        return replace(
+            evidence,
+            stopping=story.stopping,
+            asked_to_stop=story.asked_to_stop,
+            recorded=story.recorded,
+            exit_status=story.exit_status,
+            never_ran=story.never_ran,
+            printed=(story.printed or printed) if evidence.launcher_alive is False else None,
         )
 
     def followed(self, servers: Sequence[Server]) -> Server | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eagletui.engines.batch import BatchSample
 from eagletui.logs.events import BatchSeen
@@ -16,12 +16,15 @@ from eagletui.logs.state import LogState
 from eagletui.nodes.base import Node
 from eagletui.servers.model import LogSource
 from eagletui.shell.follow import FileHead, parse_file_head, read_range
+from eagletui.shell.masking import mask_text
+from eagletui.shell.processes import as_text
 
 SLACK = 1 << 16
 """Bytes that may have come since the file was measured."""
 TIMEOUT_S = 10.0
 KEPT_S = 3.0
 """For the last lines of a log that a container's runtime or the journal keeps."""
+LAST = 4096
 QUIET_S = 0.4
 """After them: as long without a line means that there are no more."""
 
@@ -36,6 +39,10 @@ class LogTail:
     tokens_age_s: float | None = None
     error: str | None = None
     """Why it could not be read, a sentence."""
+    last_line: str | None = None
+    """The last line that says anything, masked."""
+    empty: bool | None = None
+    """Whether nothing was ever written into it, None where that is not known."""
 
 
 def kept_by(source: LogSource) -> KeptFollower | None:
@@ -68,12 +75,14 @@ async def read_tail(node: Node, source: LogSource, engine: str, skew_s: float | 
     ages: list[float] = []
     last: BatchSeen | None = None
     error: str | None = None
+    line: str | None = None
     for channel, follower in enumerate(followers_of(source)):
         head, rest, why = await _end_of(node, follower, reader, channel)
         error = error or why
         if head is None:
             continue
         now = time.monotonic()
+        line = last_line(rest) or line
         for event in [*reader.feed(rest, now, channel), *reader.flush(now, channel)]:
             if isinstance(event, BatchSeen) and event.total.gen_tok_s is not None:
                 last = event
@@ -81,7 +90,14 @@ async def read_tail(node: Node, source: LogSource, engine: str, skew_s: float | 
             ages.append(max(0.0, time.time() + skew_s - head.mtime))
     if not reader.bytes and not ages:
         return None if error is None else LogTail(LogState(), error=error)
-    return _told(reader, last, min(ages, default=None), error)
+    empty = not reader.bytes if error is None else None
+    return replace(_told(reader, last, min(ages, default=None), error), last_line=line, empty=empty)
+
+
+def last_line(raw: bytes) -> str | None:
+    """Of the end of a log, masked."""
+    lines = [text for one in raw[-LAST:].splitlines() if (text := as_text(one).strip())]
+    return mask_text(lines[-1]) if lines else None
 
 
 def _told(reader: Reader, last: BatchSeen | None, age: float | None, error: str | None) -> LogTail:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from eagletui.errors import ChannelError, CommandTimeout, EagletuiError, LinkLostError, NodeError
 from eagletui.history.store import History
-from eagletui.logs.state import LogState
+from eagletui.logs.state import Diagnosis, LogState
 from eagletui.logs.store import LineStore
 from eagletui.monitor.drive import find_servers
 from eagletui.monitor.family_watch import FamilyCount
@@ -19,7 +19,7 @@ from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.launches import Launches, Shown
 from eagletui.monitor.link import LinkWatch
 from eagletui.monitor.newcomers import Newcomers
-from eagletui.monitor.nobody import absent_link, before_discovery, nobody
+from eagletui.monitor.nobody import absent_link, before_discovery, never_started, nobody
 from eagletui.monitor.others import Others
 from eagletui.monitor.plainest import plainest
 from eagletui.monitor.poller import Poller, open_poller
@@ -161,7 +161,7 @@ class NodeMonitor:
             family_at=watch.family_at if watch else None,
             fresh_since=self._fresh_since,
             deep_health=watch.deep.view if watch else None,
-            diagnosis=watch.diagnosis(verdict, now) if watch else None,
+            diagnosis=self._diagnosis(verdict, now),
             estimate=self._recorder.estimate(watch, verdict.state, now),
             record=self._launches.record(watch.server if watch else None, self._port),
             unfinished=self._launches.records.unfinished(self._port_shown),
@@ -444,8 +444,8 @@ class NodeMonitor:
             started=started,
             skew_s=self._skew_s(),
             gpus=lambda: self._gpus.view,
+            launches=self._launches,
             on_change=self._mark,
-            story=self._launches.story,
         )
         self._family = FamilyCount()
         self._family.found(server)
@@ -472,6 +472,12 @@ class NodeMonitor:
             return before_discovery(self._node.name, self._unable, connecting=link.state == "connecting")
         told = self._launches.absence(self._port, time.time())
         return told or nobody(self._node.name, self._port, self._inventory.servers)
+
+    def _diagnosis(self, verdict: Verdict, now: float) -> Diagnosis | None:
+        """Why the shown server failed or stands; a launch that no server came of has no log that could tell."""
+        if self._watch is None or self._launches.verdict(self._shown(), now) is not None:
+            return never_started(verdict)
+        return self._watch.diagnosis(verdict, now)
 
     # Changes
 

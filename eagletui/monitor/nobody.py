@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from eagletui.logs.state import Diagnosis
 from eagletui.monitor.snapshot import Verdict
 from eagletui.servers.model import Reason, Server, State
 from eagletui.servers.verdict import Evidence, judge
+from eagletui.servers.witnesses import unexplained
 
 
 def absent_link(error: str | None, since: float | None) -> Verdict:
@@ -28,6 +30,11 @@ def nobody(node: str, port: int | None, servers: Sequence[Server]) -> Verdict:
     if port is not None and servers:
         return _absent(f"no server on port {port}; there is one on {', '.join(str(one.port) for one in servers)}")
     return _absent(f"no server on port {port} of {node}" if port is not None else f"no server on {node}")
+
+
+def never_started(verdict: Verdict) -> Diagnosis | None:
+    """For a launch that no server came of; None for any other verdict."""
+    return unexplained("", None, started=False) if verdict.reason.code == "never-started" else None
 
 
 def _absent(text: str, code: str = "no-server") -> Verdict:

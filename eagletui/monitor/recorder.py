@@ -31,11 +31,12 @@ from eagletui.history.launches import (
 )
 from eagletui.history.pace import Pace
 from eagletui.history.reads import WeightsRead, is_cold, told_size
-from eagletui.history.store import History
+from eagletui.history.store import WATCHED, History
 from eagletui.logs.state import LogState, Phase, PhaseName
 from eagletui.monitor.aside import aside
 from eagletui.monitor.poller import Poller
 from eagletui.monitor.server_watch import ServerWatch
+from eagletui.servers.intent import OURS
 from eagletui.servers.model import State
 
 T = TypeVar("T")
@@ -267,6 +268,7 @@ class Recorder:
             return replace(seen.written, read=seen.read, size=seen.size, cold=seen.cold)
         failed = "crashed" in (outcome, ended)
         cause = seen.watch.diagnosis(seen.watch.verdict(now), now) if failed else None
+        made = seen.watch.record
         phases = tuple(PhaseTime(p.name, p.seconds, p.ranks) for p in log.phases if p.name != "serving")
         return LaunchRecord(
             identity=seen.identity,
@@ -284,6 +286,11 @@ class Recorder:
             size=seen.size,
             cold=seen.cold,
             args=kept_numbers(log.args),
+            origin=WATCHED if made is None else OURS,
+            profile=None if made is None else made.profile,
+            variant=None if made is None else made.variant,
+            record=None if made is None else made.id,
+            who=None if made is None else made.who,
         )
 
     # ---- the file ----------------------------------------------------------------------------------------------------
@@ -301,8 +308,10 @@ class Recorder:
         history = self._history
         if history is None:
             return
+        record = seen.watch.record
+        profile = record.profile if record is not None else None
         found = await self._use(
-            lambda: (history.earlier(seen.kind, seen.identity), history.before(seen.kind, seen.identity))
+            lambda: (history.earlier(seen.kind, seen.identity, profile), history.before(seen.kind, seen.identity))
         )
         if found is None:
             return
@@ -353,11 +362,13 @@ def _phase(log: LogState, name: PhaseName) -> Phase | None:
 def _outcome(seen: _Seen, log: LogState, now: float) -> tuple[Outcome, Ended | None] | None:
     """How the start ended, and what became of a server that was ready; None while it goes on."""
     gone = seen.watch.launcher_alive is False
+    # Whoever ended it, we or its log know; how it then died says nothing.
+    ended = gone and (log.stopping or seen.watch.verdict(now).state in (State.STOPPING, State.ABSENT))
     if seen.was_ready:
-        if log.state == "stopped" or (gone and log.stopping):
+        if log.state == "stopped" or ended:
             return "ready", "stopped"
         return "ready", "crashed" if gone else None
-    if log.state == "stopped" or (gone and log.stopping):
+    if log.state == "stopped" or ended:
         return "stopped", None
     if log.state == "crashed" and (gone or (seen.crashed_at is not None and now - seen.crashed_at >= SETTLES_S)):
         return "crashed", None

@@ -62,8 +62,16 @@ class ThroughputModel(_Model):
     stale: bool
 
 
+class LaunchModel(_Model):
+    """What launched a server: the id of its record on the node, the profile (null: none was used), and who."""
+
+    id: str
+    profile: str | None
+    by: Literal["eagletui"] = "eagletui"
+
+
 class ServerModel(_Model):
-    """One server."""
+    """One server. `launch` is null for one that eagletui did not launch."""
 
     id: str
     engine: str
@@ -83,7 +91,7 @@ class ServerModel(_Model):
     log_age_s: float | None
     health: HealthModel | None
     throughput: ThroughputModel | None
-    launch: None = None
+    launch: LaunchModel | None = None
     diagnosis: DiagnosisModel | None = None
 
 

@@ -16,7 +16,7 @@ from eagletui.monitor.deep_health import DeepHealth, Situation
 from eagletui.monitor.family_watch import FamilyCount
 from eagletui.monitor.figures import SERIES, taken, told_by_metrics
 from eagletui.monitor.keeper import Keeper
-from eagletui.monitor.launches import NO_STORY, Story
+from eagletui.monitor.launches import Launches
 from eagletui.monitor.log_watch import LogWatch
 from eagletui.monitor.movement import Movement
 from eagletui.monitor.poller import Poller
@@ -30,6 +30,7 @@ from eagletui.nodes.base import Node
 from eagletui.servers.family import Identity
 from eagletui.servers.gpu_trouble import busy_pct, trouble
 from eagletui.servers.model import Member, Reason, Server, State
+from eagletui.servers.record import Record
 from eagletui.servers.stalls import Stillness, stillness
 from eagletui.servers.verdict import FLOWING_S, Evidence, HealthSeen, judge
 from eagletui.shell.poll import PollAnswer
@@ -55,8 +56,8 @@ class ServerWatch:
         started: float | None,
         skew_s: float | None,
         gpus: Callable[[], GpuView],
+        launches: Launches,
         on_change: Callable[[], None],
-        story: Callable[[Server], Story] = lambda _server: NO_STORY,
     ) -> None:
         self.server = server
         self.started = started
@@ -85,7 +86,7 @@ class ServerWatch:
         """What was seen before it was seen before a break of the link: it is shown, and says nothing about now."""
         self._node = node
         self._on_change = on_change
-        self._story = story
+        self._launches = launches
         self.usual_s: Mapping[PhaseName, float] = {}
         """How long each phase takes by earlier launches, as far as that is known."""
         self.benchmarking = False
@@ -106,6 +107,11 @@ class ServerWatch:
         self._tokens = Tokens()
         self._figures: tuple[float, Figures] | None = None
         self._since: dict[State, float] = {}
+
+    @property
+    def record(self) -> Record | None:
+        """What launched it, None for what eagletui did not launch."""
+        return self._launches.record_of(self.server)
 
     def probe_now(self) -> None:
         """Ask /health at once."""
@@ -257,9 +263,8 @@ class ServerWatch:
         running, queued = (None, None) if self.server.foreign_listener else self._tokens.work(now)
         report = self._gpus().report
         pids = self._pids()
-        story = self._story(self.server)
         gone_at = self._since.get(State.ABSENT)
-        return Evidence(
+        evidence = Evidence(
             server=self.server,
             launcher_alive=self.launcher_alive,
             alive=self.alive,
@@ -283,13 +288,10 @@ class ServerWatch:
             gpu_busy_pct=busy_pct(report, pids),
             compiling_s=None if self._compiling is None or self._compiling[1] is None else now - self._compiling[1],
             log_empty=self.log.empty,
-            stopping=story.stopping,
-            asked_to_stop=story.asked_to_stop,
             gone_s=now - gone_at if gone_at is not None and self.started is not None else None,
-            recorded=story.recorded,
-            exit_status=story.exit_status,
-            never_ran=story.never_ran,
-            printed=(story.printed or self.log.last_line) if self.launcher_alive is False else None,
+        )
+        return self._launches.told_of(
+            self.server, evidence, self.log.last_line if self.launcher_alive is False else None
         )
 
     def _seen(self, health: Health, now: float) -> HealthSeen | None:

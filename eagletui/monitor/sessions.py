@@ -2,7 +2,7 @@
 
 sshd refuses one session too many, and how many it allows is not told: the first refusal shows it. From then on one session is kept for commands that
 end, and the others go to the streams in the order of their worth: the poller, logs, the loop of nvidia-smi. A stream that there is no session for
-is done by short commands. Forwarded connections are no sessions.
+is done by short commands. Of commands that wait, those that restart a server come first. Forwarded connections are no sessions.
 """
 
 from __future__ import annotations
@@ -42,6 +42,12 @@ _STREAMS = (POLL.name, FOLLOW.name, LOOP_TOOL.name)
 """The order of their worth: without the first nothing is known, without the last only the GPUs are seen less often."""
 _RANKS = {**{name: rank for rank, name in enumerate(_STREAMS)}, READ_RANGE.name: 1, KEPT_LOG.name: 1, RUN_TOOL.name: 3}
 _OTHER_RANK = 2
+_SEQUENCE_RANK = -1
+"""A stop that waits for its turn behind a look at the log is a stop that is late."""
+_SEQUENCE_LOOKS = frozenset(
+    {"keeper-state", "ownership", "listeners", "waits", "shared-memory", "unit-state", "container-state"}
+)
+"""Scripts by which a sequence sees what came of it, besides those that change something: nobody else runs them."""
 _TOLD = {
     POLL.name: f"processes are looked at every {POLL_EVERY_S:.0f} s",
     FOLLOW.name: f"the log is read every {LOG_EVERY_S:.0f} s",
@@ -50,7 +56,10 @@ _TOLD = {
 
 
 def _rank(command: Command) -> int:
-    return _RANKS.get(command.script.name, _OTHER_RANK)
+    script = command.script
+    if script.name in _RANKS:
+        return _RANKS[script.name]
+    return _SEQUENCE_RANK if not script.reads_only or script.name in _SEQUENCE_LOOKS else _OTHER_RANK
 
 
 class Sessions:

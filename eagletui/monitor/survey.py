@@ -16,6 +16,7 @@ from eagletui.logs.state import LogState
 from eagletui.monitor.assessment import Assessment
 from eagletui.monitor.autopsy import read_kernel_log
 from eagletui.monitor.drive import find_servers, survey_gpus
+from eagletui.monitor.launches import Launches, Shown
 from eagletui.monitor.log_tail import LogTail, read_tail
 from eagletui.monitor.probes import Answer, Prober
 from eagletui.monitor.sessions import Sessions
@@ -54,15 +55,18 @@ async def survey(node: Node, *, port: int | None = None, log_path: str | None = 
     building = asyncio.create_task(asyncio.to_thread(import_module, "eagletui.monitor.build_report"))
     try:
         ping = await node.ping()
-        inventory = await find_servers(node)
+        launches = Launches(node)
+        inventory = await find_servers(node, launches.read)
+        launches.found(inventory)
         if port is not None:
             inventory = replace(inventory, servers=tuple(s for s in inventory.servers if s.port == port))
         if log_path is not None and len(inventory.servers) > 1:
             ports = ", ".join(str(s.port) for s in inventory.servers)
             raise UsageError(f"--log is of one server, and there are several: name one with --port ({ports})")
-        servers = [with_log(s, log_path) for s in inventory.servers]
+        dead = None if inventory.servers else launches.remembered(port, Shown(None, alive=False))
+        servers = [with_log(s, log_path) for s in (*inventory.servers, *((dead,) if dead is not None else ()))]
         skew = None if inventory.epoch_s is None else inventory.epoch_s - time.time()
-        assessed = await asyncio.gather(*(assess(node, server, skew) for server in servers))
+        assessed = await asyncio.gather(*(assess(node, one, skew, launches) for one in servers))
         assessed = await asyncio.gather(*(_explained(node, one) for one in assessed))
         gpus = (await looking).report
         assessed = [_with_gpus(one, gpus) for one in assessed]
@@ -85,8 +89,9 @@ def offline(name: str, error: NodeError) -> StatusModel:
     return build_status(name, link, inventory=Inventory(), servers=[], gpus=GpuReport(), now=time.monotonic())
 
 
-async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment:
-    """Ask one server everything and judge it. `skew_s`: the node's clock minus ours. Raises NodeError only when the link is lost."""
+async def assess(node: Node, server: Server, skew_s: float | None, launches: Launches | None = None) -> Assessment:
+    """Ask one server everything and judge it. `skew_s`: the node's clock minus ours; `launches`: what records tell of it.
+    Raises NodeError only when the link is lost."""
     engine = load_engine(server.engine)
     asked, tail = await asyncio.gather(_ask(node, server, engine), _tail(node, server, skew_s))
     if tail is not None and tail.state.state == "ready" and _early(asked.health):
@@ -102,22 +107,24 @@ async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment
         running, queued = sample.running, sample.queued
         if tokens_age is None and running and sample.gen_tok_s:
             tokens_age = 0.0
-    state, reason = judge(
-        Evidence(
-            server=server,
-            launcher_alive=not server.launcher.gone,
-            alive=sum(not m.process.gone for m in server.family),
-            total=len(server.family),
-            log=log,
-            health=None if health is None else HealthSeen(health.status, health.error, 0.0, health.latency_ms),
-            running=running,
-            tokens_age_s=tokens_age,
-            was_ready=health is not None and health.status == 200 and not server.foreign_listener,
-            queued=queued,
-            stillness=None if tail is None or tail.age_s is None else stillness(log, tail.age_s, Moves()),
-            suspended=tuple(m for m in server.family if m.process.state == "T" and m.role != "other"),
-        )
+    evidence = Evidence(
+        server=server,
+        launcher_alive=not server.launcher.gone,
+        alive=sum(not m.process.gone for m in server.family),
+        total=len(server.family),
+        log=log,
+        health=None if health is None else HealthSeen(health.status, health.error, 0.0, health.latency_ms),
+        running=running,
+        tokens_age_s=tokens_age,
+        was_ready=health is not None and health.status == 200 and not server.foreign_listener,
+        queued=queued,
+        stillness=None if tail is None or tail.age_s is None else stillness(log, tail.age_s, Moves()),
+        suspended=tuple(m for m in server.family if m.process.state == "T" and m.role != "other"),
+        log_empty=None if tail is None else tail.empty,
     )
+    if launches is not None:
+        evidence = launches.told_of(server, evidence, None if tail is None else tail.last_line)
+    state, reason = judge(evidence)
     return Assessment(
         server,
         state,
@@ -127,6 +134,7 @@ async def assess(node: Node, server: Server, skew_s: float | None) -> Assessment
         throughput,
         log_age_s=tail.age_s if tail is not None else None,
         log_error=tail.error if tail is not None else server.log.why,
+        record=None if launches is None else launches.record_of(server),
     )
 
 
@@ -157,7 +165,7 @@ def _early(answer: Answer | None) -> bool:
 
 
 async def _ask(node: Node, server: Server, engine: Engine) -> _Asked:
-    if server.port is None:
+    if server.port is None or server.launcher.gone:
         return _Asked()
     async with Prober(node, server.host, server.port, as_before=True) as prober:
         metrics = asyncio.create_task(prober.get(engine.metrics_path, HEALTH_TIMEOUT_S))

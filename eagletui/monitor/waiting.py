@@ -172,7 +172,11 @@ class Waiting:
         if verdict.reason.code in PASSING:
             return None
         if server is None or verdict.state is State.ABSENT:
-            return ABSENT if stood >= self._limits.absent_s else None
+            if verdict.state is State.CRASHED:
+                return self._died(snapshot, stood)
+            # Whoever restarts it has not launched yet, or its process is not there yet.
+            coming = snapshot.under_way is not None or verdict.state is State.STARTING
+            return ABSENT if stood >= self._limits.absent_s and not coming else None
         rule = self._rules.get(verdict.state)
         return None if rule is None else rule(snapshot, stood)
 
@@ -203,6 +207,8 @@ class Waiting:
         code = diagnosis.code if diagnosis is not None else None
         if code != self._diagnosed[0]:
             self._diagnosed = (code, snapshot.at)
+        if snapshot.verdict.reason.code == "never-started" and stood >= self._limits.cause_s:
+            return CRASHED  # there is no more to come
         steady = code is not None and min(stood, snapshot.at - self._diagnosed[1]) >= self._limits.cause_s
         return CRASHED if steady or stood >= self._limits.crashed_s else None
 

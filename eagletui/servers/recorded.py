@@ -216,9 +216,7 @@ def as_server(
         model=None,
         command=record.command,
         cwd=record.cwd,
-        log=LogSource(
-            record.log, via="record", pid=process.pid, fd=1, why=None if record.log else "its record names no log"
-        ),
+        log=LogSource(record.log, via="record", why=None if record.log else "its record names no log"),
         age_s=age_s,
     )
 

@@ -200,10 +200,10 @@ async def test_a_file_that_cannot_be_used_is_one_note(tmp_path: Path, history: H
 class Slow(History):
     """A file that takes its time to be read."""
 
-    def earlier(self, kind: LaunchKind, identity: Identity) -> tuple[EarlierLaunch, ...]:
+    def earlier(self, kind: LaunchKind, identity: Identity, profile: str | None = None) -> tuple[EarlierLaunch, ...]:
         """See History."""
         time.sleep(0.7)
-        return super().earlier(kind, identity)
+        return super().earlier(kind, identity, profile)
 
 
 async def test_a_launch_that_became_ready_just_before_the_end_is_kept(tmp_path: Path) -> None:
@@ -221,10 +221,10 @@ class Stuck(History):
 
     released = threading.Event()
 
-    def earlier(self, kind: LaunchKind, identity: Identity) -> tuple[EarlierLaunch, ...]:
+    def earlier(self, kind: LaunchKind, identity: Identity, profile: str | None = None) -> tuple[EarlierLaunch, ...]:
         """See History."""
         self.released.wait(60)
-        return super().earlier(kind, identity)
+        return super().earlier(kind, identity, profile)
 
 
 async def test_a_file_that_does_not_answer_holds_up_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
