@@ -43,17 +43,12 @@ class Place:
         log = log or str(self.folder / "logs" / f"{new_id()}.log")
         return Recipe(argv, tuple(env.items()), str(self.folder), log, "profile", port=self.port, launcher=launcher)
 
-    async def written(self, recipe: Recipe | None, **more: str) -> Record:
+    async def written(self, recipe: Recipe | None, *, previous: str | None = None, handle: str | None = None) -> Record:
         """A record of it on the node."""
+        how = recipe.launcher if recipe is not None else "setsid"
         record = Record(
-            new_id(),
-            "start",
-            "2026-12-01T10:00:00Z",
-            "me@here",
-            port=self.port,
-            launcher=recipe.launcher if recipe else "setsid",
-            **more,
-        )  # type: ignore[arg-type]
+            new_id(), "start", "2026-12-01T10:00:00Z", "me@here", how, port=self.port, previous=previous, handle=handle
+        )
         return await create(self.acting, record, recipe)
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from eagletui.errors import NeverStartedError, NothingThereError, OvertakenError, RefusedError
 from eagletui.launching.launch import launch
+from eagletui.launching.launchers.registry import launcher
 from eagletui.launching.records import create, new_id, prune, read_records, update
 from eagletui.launching.steps import STARTED_WITHIN_S
 from eagletui.launching.verify import Launched, never_started, printed_of, shortcomings, verify
@@ -103,9 +104,14 @@ async def test_what_is_not_as_it_should_be_is_left_alone_and_said(place: Place) 
     assert launched.process is not None
     assert Path(f"/proc/{launched.process[0]}/cmdline").read_bytes() == b"sleep\x00600\x00"
     assert "put itself in the background" in launched.notes[0]
-    record = await place.written(place.recipe("sh", "-c", "exec >elsewhere 2>&1; exec sleep 600"))
-    launched = await launch(place.acting, record)
-    launched = await verify(place.acting, replace(launched, began=launched.began - STARTED_WITHIN_S))
+    recipe = place.recipe("sh", "-c", "exec 2>elsewhere; echo now; exec sleep 600")
+    launched = await launch(place.acting, await place.written(recipe))
+    until = time.monotonic() + 20
+    while not Path(recipe.log).read_text():
+        assert time.monotonic() < until
+    state = launcher("setsid").read_look(await place.node.run(launcher("setsid").look(launched.record)))
+    launched = replace(launched, state=state, began=launched.began - STARTED_WITHIN_S)  # the time is over
+    launched = await verify(place.acting, launched)
     assert "its output goes to" in launched.notes[0]
     assert "elsewhere" in launched.notes[0]
 
