@@ -15,7 +15,8 @@ class Action:
     """One thing that can be done. `key` is how people write it, `keys` what Textual calls it (several with commas).
 
     `available` False: planned, its key says so and does nothing. `footer`: shown at the bottom, in this order.
-    `needs` names a capability (see `EagleApp.capable`); without it the action is greyed.
+    `needs` names a capability (see `EagleApp.why_not`); without it the action is greyed, and its key says why.
+    `changes`: it changes something on the node, and is not there on one that is only looked at.
     """
 
     id: str
@@ -27,6 +28,7 @@ class Action:
     available: bool = True
     footer: bool = False
     needs: str = ""
+    changes: bool = False
 
     @property
     def method(self) -> str:
@@ -101,12 +103,48 @@ ACTIONS: tuple[Action, ...] = (
         needs="launch",
     ),
     Action("link.connect", "c", "connect", "Link lost: connect, log in", "Server", needs="no-link"),
-    _later("server.restart", "r", "restart", "Restart the server, after showing the plan"),
-    _later("server.restart-changed", "R", "change flags", "Restart with changed flags"),
-    _later("server.stop", "s", "stop", "Stop the server"),
-    _later("server.start", "S", "start", "Start a server from a profile"),
-    _later("server.stop-now", "k", "stop now", "End a draining stop now"),
-    _later("server.back", "u", "back", "Back to the last launch that worked"),
+    Action(
+        "server.restart",
+        "r",
+        "restart",
+        "Restart the server, after showing the plan",
+        "Server",
+        needs="launching",
+        changes=True,
+    ),
+    Action(
+        "server.restart-changed",
+        "R",
+        "change flags",
+        "Restart with changed flags",
+        "Server",
+        needs="launching",
+        changes=True,
+    ),
+    Action(
+        "server.stop",
+        "s",
+        "stop",
+        "Stop the server, after showing the plan",
+        "Server",
+        needs="server-to-stop",
+        changes=True,
+    ),
+    Action("server.start", "S", "start", "Start a server from a profile", "Server", needs="launching", changes=True),
+    Action("server.stop-now", "k", "stop now", "End a draining stop now", "Server", needs="drain", changes=True),
+    Action(
+        "server.back", "u", "back", "Back to the last launch that worked", "Server", needs="launching", changes=True
+    ),
+    Action(
+        "server.go-on",
+        "y",
+        "go on",
+        "Go on with a restart left at a step",
+        "Server",
+        needs="unfinished",
+        changes=True,
+    ),
+    Action("server.orphans", "o", "orphans", "Processes without a server: list, end", "Server", needs="orphans"),
     _later("bench.run", "b", "benchmark", "Run the benchmark", "Benchmarks"),
     _later("bench.choose", "B", "choose benchmark", "Choose a benchmark and run it", "Benchmarks"),
     _later("history.experiments", "e", "experiments", "History of runs, compare, baseline", "Benchmarks"),

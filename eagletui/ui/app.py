@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar, TypeVar
 
-from textual.app import App
 from textual.notifications import Notification, SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
+from eagletui.launching.operator import Operator
 from eagletui.logs.state import Quote
 from eagletui.logs.store import LineKind
 from eagletui.monitor.snapshot import Snapshot, Verdict
@@ -21,17 +21,20 @@ from eagletui.servers.model import Reason, State
 from eagletui.ui import format as fmt
 from eagletui.ui import theming
 from eagletui.ui.actions import BY_ID, bindings
+from eagletui.ui.launch_actions import LaunchActions
 from eagletui.ui.palette import ActionProvider
 from eagletui.ui.panes.card import has_card
 from eagletui.ui.panes.log import Found
 from eagletui.ui.panes.pane import Pane, is_undecided
-from eagletui.ui.panes.startup import Evidence
+from eagletui.ui.panes.startup import Evidence, Offered
 from eagletui.ui.panes.throughput import ThroughputPane
 from eagletui.ui.screens.choosers import ServerChooser, ThemeChooser
 from eagletui.ui.screens.explain import ExplainScreen
 from eagletui.ui.screens.help import HelpScreen
 from eagletui.ui.screens.main import MainScreen
 from eagletui.ui.screens.once import Palette
+from eagletui.ui.screens.orphans import OrphanScreen
+from eagletui.ui.screens.sheet import Sheet
 from eagletui.ui.source import Source
 from eagletui.ui.widgets.ink import Ink
 
@@ -40,8 +43,9 @@ TICK_S = 1.0
 """Ages tick with it when nothing else changes."""
 
 
-class EagleApp(App[None]):
-    """The screen of one node. `theme` None is the default one; `clock` is what snapshots' monotonic times are against."""
+class EagleApp(LaunchActions):
+    """The screen of one node. `theme` None is the default one; `clock` is what snapshots' monotonic times are against. `operator` starts and stops
+    its servers; it may come later (`use_operator`), or never."""
 
     CSS_PATH = "eagletui.tcss"
     TITLE = "eagletui"
@@ -51,7 +55,13 @@ class EagleApp(App[None]):
     BINDINGS: ClassVar = bindings()
 
     def __init__(
-        self, source: Source, *, node_name: str, theme: str | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        source: Source,
+        *,
+        node_name: str,
+        theme: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        operator: Operator | None = None,
     ) -> None:
         self._found = theming.load_themes()
         super().__init__()
@@ -66,6 +76,7 @@ class EagleApp(App[None]):
         self._left = False
         self._passing: Notification | None = None
         self._broken: str | None = None
+        self.operator = operator
 
     # --- start and end
 
@@ -91,6 +102,8 @@ class EagleApp(App[None]):
 
     def _start(self, problems: list[str]) -> None:
         self._source.on_change = self._show
+        if self.operator is not None:
+            self.use_operator(self.operator)
         self._show()
         self.run_worker(self._source.run(), name="watch", exit_on_error=False)
         self.run_worker(self._load_chart, name="chart", thread=True, exit_on_error=False)
@@ -112,6 +125,8 @@ class EagleApp(App[None]):
     async def on_unmount(self) -> None:
         """Close the link, whichever way the screen ends."""
         self._source.on_change = None
+        if self.operator is not None:
+            self.operator.on_change = None
         if not self._source_closed:
             self._source_closed = True
             await self._source.aclose()
@@ -171,9 +186,10 @@ class EagleApp(App[None]):
         if self._broken is not None:  # nothing is watched any more: what was last seen must not look like now
             link = replace(snapshot.link, state="down", error=self._broken, retry_at=None, needs=None, heard_at=None)
             snapshot = replace(snapshot, link=link, verdict=Verdict(State.OFFLINE, Reason("no-link", self._broken)))
+        self._main.use_launch(self.doing, self.left_over, self.able_ids(), self.launch_keys())
         self._main.show(snapshot, now)
         for dialog in self.screen_stack:
-            if isinstance(dialog, ServerChooser | ExplainScreen):
+            if isinstance(dialog, ServerChooser | ExplainScreen | OrphanScreen):
                 dialog.show(snapshot, now)
         self._ask_for_server(snapshot)
 
@@ -190,6 +206,22 @@ class EagleApp(App[None]):
         self.push_screen(dialog, callback)
         return True
 
+    def moment(self) -> float:
+        """See LaunchActions."""
+        return self._clock()
+
+    def seen(self) -> Snapshot:
+        """See LaunchActions."""
+        return self._main.snapshot or self._source.snapshot()
+
+    def open_dialog(self, dialog: Screen[Result], callback: Callable[[Result | None], None] | None = None) -> bool:
+        """See LaunchActions."""
+        return self._open(dialog, callback)
+
+    def repaint(self) -> None:
+        """See LaunchActions."""
+        self._show()
+
     def close_dialogs(self) -> None:
         """Back to the main screen, undoing what a dialog only previewed."""
         while self.screen is not self._main:
@@ -203,7 +235,7 @@ class EagleApp(App[None]):
             ink = Ink(self.theme_variables)
             self._main.use_ink(ink)
             for dialog in self.screen_stack:
-                if isinstance(dialog, ExplainScreen):
+                if isinstance(dialog, ExplainScreen | Sheet):
                     dialog.use_ink(ink)
 
     def say(self, text: str, *, severity: SeverityLevel = "information") -> None:
@@ -224,19 +256,20 @@ class EagleApp(App[None]):
 
     def capable(self, action_id: str) -> bool:
         """Whether an action can do something now."""
-        needs = BY_ID[action_id].needs
+        action = BY_ID[action_id]
+        if action.changes or action.needs == "orphans":
+            return self.why_not_launching(action) is None
         snapshot = self._main.snapshot
-        if needs == "servers":
-            return snapshot is not None and bool(snapshot.inventory.servers)
-        if needs == "server":
-            return snapshot is not None and snapshot.server is not None
-        if needs == "launch":
-            return snapshot is not None and (snapshot.server is not None or has_card(snapshot))
-        if needs == "evidence":
-            return self._main.quote is not None
-        if needs == "no-link":
-            return snapshot is not None and snapshot.link.state != "up"
-        return True
+        if snapshot is None:
+            return not action.needs
+        has = {
+            "servers": bool(snapshot.inventory.servers),
+            "server": snapshot.server is not None,
+            "launch": snapshot.server is not None or has_card(snapshot),
+            "evidence": self._main.quote is not None,
+            "no-link": snapshot.link.state != "up",
+        }
+        return has.get(action.needs, True)
 
     def action_not_yet(self, action_id: str) -> None:
         """A key of a later version."""
@@ -269,8 +302,9 @@ class EagleApp(App[None]):
         self._main.maximise(focused.id if isinstance(focused, Pane) else "log")
 
     def action_pane_restore(self) -> None:
-        """All panes."""
-        self._main.restore()
+        """All panes; and what Esc means of a restart."""
+        if self._main.maximised_pane is not None or not self.abort_or_close():
+            self._main.restore()
 
     def _scrolled(self) -> Pane:
         """The pane that arrow keys are for: the focused one if it can do something with them, else the log."""
@@ -339,6 +373,10 @@ class EagleApp(App[None]):
             self.say("No line is quoted now.")
         self._show_quote(quote)
 
+    def on_offered(self, event: Offered) -> None:
+        """An offer of a card was clicked."""
+        self.run_action_later(event.action)
+
     def on_evidence(self, event: Evidence) -> None:
         """A quoted line was clicked."""
         self._show_quote(event.quote)
@@ -401,7 +439,8 @@ class EagleApp(App[None]):
 
     def action_app_help(self) -> None:
         """The keys."""
-        self._open(HelpScreen())
+        fixed = self.operator.read_only if self.operator is not None else None
+        self._open(HelpScreen(fixed=fixed))
 
     def action_app_palette(self) -> None:
         """Find any action."""
@@ -419,4 +458,5 @@ class EagleApp(App[None]):
 
     def action_app_quit(self) -> None:
         """Leave."""
-        self.exit()
+        if self.may_quit():
+            self.exit()

@@ -18,12 +18,24 @@ class ActionProvider(Provider):
 
     def _commands(self) -> list[tuple[str, Action]]:
         """What can be done first."""
-        actions = sorted((a for a in ACTIONS if a.id not in _HIDDEN), key=lambda a: not a.available)
+        actions = sorted(
+            (a for a in ACTIONS if a.id not in _HIDDEN), key=lambda a: not a.available or self._is_fixed(a)
+        )
         return [(self._words(action), action) for action in actions]
+
+    def _is_fixed(self, action: Action) -> bool:
+        """Whether it changes a node that is only looked at."""
+        operator = getattr(self.app, "operator", None)
+        return action.changes and operator is not None and operator.read_only is not None
+
+    def _dim(self, action: Action) -> bool:
+        return not action.available or self._is_fixed(action)
 
     def _words(self, action: Action) -> str:
         if not action.available:
             return f"{action.help} (not yet)"
+        if self._is_fixed(action):
+            return f"{action.help} (this node is only looked at)"
         room, _, name = action.id.partition(".")
         main = self.screen
         if room == "pane" and isinstance(main, MainScreen) and name in main.pane_names:
@@ -33,7 +45,7 @@ class ActionProvider(Provider):
     async def discover(self) -> Hits:
         """Everything, before a word is typed."""
         for text, action in self._commands():
-            shown = Text(text, style="" if action.available else "dim")
+            shown = Text(text, style="dim" if self._dim(action) else "")
             yield DiscoveryHit(shown, partial(self.app.run_action, action.method), text=text, help=f"key {action.key}")
 
     async def search(self, query: str) -> Hits:
@@ -44,7 +56,7 @@ class ActionProvider(Provider):
             if score > 0:
                 yield Hit(
                     score,
-                    matcher.highlight(text) if action.available else Text(text, style="dim"),
+                    Text(text, style="dim") if self._dim(action) else matcher.highlight(text),
                     partial(self.app.run_action, action.method),
                     text=text,
                     help=f"key {action.key}",

@@ -35,7 +35,7 @@ _DRAFTS = ("speculative_algorithm", "speculative_config", "speculative_draft_mod
 def checklist(snapshot: Snapshot, now: float, width: int, height: int) -> list[Line]:
     """At most `height` rows of `width` cells; empty while no phase is known."""
     startup, estimate = snapshot.startup, snapshot.estimate
-    compare = _compare_cells(estimate)
+    compare = compare_cells(estimate)
     to_come = expected(startup, estimate)
     gaps = sum(1 for phase in startup.phases if phase.gaps)
     # A gap has a row of its own where there is room for all of them: rows must not come and go.
@@ -117,7 +117,7 @@ def _seconds(rank: tuple[str, float]) -> float:
     return rank[1]
 
 
-def _compare_cells(estimate: Estimate | None) -> int:
+def compare_cells(estimate: Estimate | None) -> int:
     """The column of `of ~1:49` and `+0:06` is as wide as the longest usual time needs; it is not there without one."""
     if estimate is None or not estimate.usual:
         return 0

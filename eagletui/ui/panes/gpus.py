@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from eagletui.gpus.model import Gpu, GpuErrorCode, MigInstance
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui import format as fmt
+from eagletui.ui.actions import BY_ID
 from eagletui.ui.panes.memory import Owners, family_pids, owners
 from eagletui.ui.panes.pane import Pane, is_old
 from eagletui.ui.panes.trouble import MARK, heat_role, trouble_of
@@ -114,6 +115,9 @@ class GpuPane(Pane):
         first = min(self.offset_y, max(0, len(rows) + 1 - height))
         unseen = sum(gpus for at, (_, gpus) in enumerate(rows) if not first <= at < first + height)
         whose = table.whose()
+        left = table.orphans()
+        if left:
+            whose = (*left, *(((" · ", "dim"), *whose) if whose else ()))
         if not unseen:
             return whose
         return ((f"… {unseen} more", "key"), *(((" · ", "dim"), *whose) if whose else ()))
@@ -219,6 +223,11 @@ class Table:
             ("ours ", "dim"), (fmt.whole_gib(ours), "text"), (" · others ", "dim"),
             (fmt.whole_gib(others), "others" if others >= OTHERS_MIB else "text"), (" GiB", "dim"),
         )  # fmt: skip
+
+    def orphans(self) -> Line:
+        """`o 3 without a server`: processes of an engine that no server has."""
+        count = len(self._snapshot.inventory.orphans)
+        return ((BY_ID["server.orphans"].key, "key"), (f" {count} without a server", "warning")) if count else EMPTY
 
     def _sums(self) -> tuple[float | None, int | None, int | None, float | None]:
         """Mean utilisation, memory used and total, power; None where no GPU says."""

@@ -12,12 +12,26 @@ from textual.message import Message
 from eagletui.logs.state import SHOWN_NAMES, Phase, Quote
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Server, State
+from eagletui.servers.record import Record
 from eagletui.ui import format as fmt
+from eagletui.ui.actions import BY_ID
 from eagletui.ui.panes.card import EVIDENCE_ROWS, card, diagnosis_of, has_card, marked_at
-from eagletui.ui.panes.checklist import checklist, total_line
+from eagletui.ui.panes.checklist import checklist, compare_cells, total_line
 from eagletui.ui.panes.estimate_words import starts_words
 from eagletui.ui.panes.link_words import next_words
 from eagletui.ui.panes.pane import LEVEL_OF_STATE, Pane, is_undecided
+from eagletui.ui.panes.steps import (
+    Doing,
+    Hit,
+    done_rows,
+    failed,
+    failure_card,
+    foot,
+    step_rows,
+    ticks,
+    title_word,
+    unfinished_card,
+)
 from eagletui.ui.widgets.frame import DOUBLE, View
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, width_of, wrap
 
@@ -39,8 +53,17 @@ class Evidence(Message):
         self.quote = quote
 
 
+class Offered(Message):
+    """An offer on a card was clicked."""
+
+    def __init__(self, action: str) -> None:
+        super().__init__()
+        self.action = action
+
+
 class StartupPane(Pane):
-    """Pane 1. `cursor` is the quotation that was chosen on a card, None before one was (see card.marked_at)."""
+    """Pane 1. `cursor` is the quotation that was chosen on a card, None before one was (see card.marked_at). `doing`: the restart to show instead
+    while its steps run, or once it failed; `left`: what an earlier eagletui left at a step; `able`: ids of actions that cards may offer."""
 
     number = "1"
     name_ = "Startup"
@@ -48,6 +71,10 @@ class StartupPane(Pane):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self.cursor: int | None = None
+        self.doing: Doing | None = None
+        self.left: Record | None = None
+        self.able: tuple[str, ...] = ()
+        self._hits: tuple[Hit, ...] = ()
         self._earlier: tuple[str, Estimate] | None = None
         """Of the server with this id: what is not to vanish when it is nearly ready."""
         self._quotes: tuple[tuple[int, int], ...] = ()
@@ -64,12 +91,34 @@ class StartupPane(Pane):
             snapshot.log.path,
             snapshot.diagnosis,
             snapshot.estimate,
+            self.doing,
+            self.left,
+            self.able,
         )
+
+    def quotes_in(self, snapshot: Snapshot) -> tuple[Quote, ...]:
+        """The quotations on the card of a failure; none where there is no card, or a restart is what the pane is about."""
+        return () if self.steps_in(snapshot) is not None or self.left is not None else quotes_of(snapshot)
+
+    def steps_in(self, snapshot: Snapshot) -> Doing | None:
+        """The restart whose steps or whose failure are shown: the start-up itself is shown as every start-up is, once the monitor has it."""
+        doing = self.doing
+        if doing is None:
+            return None
+        progress = doing.progress
+        if ticks(progress) or failed(progress):
+            return doing
+        launched = progress.launched
+        server = snapshot.server
+        here = server is not None and launched is not None and any(
+            (one.process.pid, one.process.started) == launched for one in server.family
+        )  # fmt: skip
+        return None if here or progress.ending != "running" else doing
 
     @property
     def quotes(self) -> tuple[Quote, ...]:
         """The quotations on the card, none where there is no card."""
-        return quotes_of(self.snapshot) if self.snapshot is not None else ()
+        return self.quotes_in(self.snapshot) if self.snapshot is not None else ()
 
     @property
     def takes_arrows(self) -> bool:
@@ -87,6 +136,12 @@ class StartupPane(Pane):
 
     def on_click(self, event: events.Click) -> None:
         """A quotation leads to its line in the log; anything else is as in every frame."""
+        hit = next((one for one in self._hits if one.row + 1 == event.y and one.first <= event.x - 2 < one.end), None)
+        if hit is not None:
+            self.post_message(Offered(hit.action))
+            event.stop()
+            event.prevent_default()
+            return
         place = next((at for row, at in self._quotes if row + 1 == event.y), None)
         if event.chain < DOUBLE and place is not None and place < len(self.quotes):
             self.cursor = place
@@ -106,11 +161,17 @@ class StartupPane(Pane):
         )
         kind = kind_of(snapshot)
         title: Line = ((self.word(snapshot), "text"),)
-        self._quotes = ()
-        if kind == "connecting":
-            return View(_text(f"Connecting to {snapshot.node} …", "text", width, height), title)
-        if kind == "link":
-            return View(self._no_link(snapshot, width)[:height], title, border="error")
+        self._quotes, self._hits = (), ()
+        if (view := self._of_launch(snapshot, kind, width, height, title)) is not None:
+            return view
+        if kind in ("connecting", "link"):
+            waits = kind == "connecting"
+            lines = (
+                _text(f"Connecting to {snapshot.node} …", "text", width, height)
+                if waits
+                else self._no_link(snapshot, width)
+            )
+            return View(lines[:height], title, border="border" if waits else "error")
         if kind == "crash":
             return self._card(snapshot, width, height, title)
         if kind == "launch":
@@ -132,8 +193,30 @@ class StartupPane(Pane):
             return replace(snapshot, estimate=self._earlier[1])
         return snapshot
 
+    def _of_launch(self, snapshot: Snapshot, kind: Kind, width: int, height: int, title: Line) -> View | None:
+        """The restart that is under way or failed, or what was left of one."""
+        if (doing := self.steps_in(snapshot)) is not None:
+            return self._steps(doing, width, height, title)
+        if self.left is None or kind in ("connecting", "link"):
+            return None
+        lines, self._hits = unfinished_card(self.left, width, height, self.able)
+        return View(lines, title, foot=(("esc", "key"), (" closes", "dim")), border="warning")
+
+    def _steps(self, doing: Doing, width: int, height: int, title: Line) -> View:
+        progress = doing.progress
+        named: Line = (*title, ("  ", "text"), (doing.named, "accent")) if doing.named else title
+        if failed(progress):
+            lines, self._hits = failure_card(progress, width, height, self.able)
+            return View(lines, named, foot=(("esc", "key"), (" closes", "dim")), border="error")
+        lines = step_rows(progress, self.now, width, height)
+        return View(lines, named, foot=foot(progress, self.now, width - _EDGE_CELLS), border="warning")
+
     def word(self, snapshot: Snapshot) -> str:
         """See Pane: it is called by what it shows."""
+        if (doing := self.steps_in(snapshot)) is not None:
+            return title_word(doing.progress)
+        if self.left is not None:
+            return "Left at a step"
         if snapshot.verdict.state is State.STALLED and has_card(snapshot):
             return "Stalled"
         return _WORDS.get(kind_of(snapshot), self.name_)
@@ -173,6 +256,7 @@ class StartupPane(Pane):
                 EMPTY,
                 *_text(f"{said} of an engine without its server, holding what it held:", "warning", width, 2),
             ]
+            lines[-1] = (*lines[-1], ("  ", "dim"), (BY_ID["server.orphans"].key, "key"), (" lists them", "dim"))
             for orphan in orphans[: max(0, height - len(lines) - 2)]:
                 who = f" · {orphan.user}" if orphan.user else ""
                 lines.append(
@@ -182,11 +266,11 @@ class StartupPane(Pane):
                         (f"{who} · {fmt.duration(orphan.age_s)}", "dim"),
                     )
                 )
-        lines += [
-            EMPTY,
-            *_text("Start one on the node: it appears here by itself, with its log, within seconds.", "dim", width, 3),
-        ]
-        return lines
+        if "server.start" in self.able:
+            said = f"{BY_ID['server.start'].key} starts one: from a profile, or as it was launched last. One that is started otherwise appears here by itself."
+        else:
+            said = "Start one on the node: it appears here by itself, with its log, within seconds."
+        return [*lines, EMPTY, *_text(said, "dim", width, 3)]
 
     def _card(self, snapshot: Snapshot, width: int, height: int, title: Line) -> View:
         shown = card(snapshot, self.now, width, height, self.cursor)
@@ -206,6 +290,9 @@ class StartupPane(Pane):
         stalled = snapshot.verdict.state in (State.STALLED, State.UNKNOWN)
         words = _text(snapshot.verdict.reason.text, LEVEL_OF_STATE[snapshot.verdict.state], width, 3) if stalled else []
         lines = checklist(self._silent(snapshot), self.now, width, height - (len(words) + 1 if words else 0))
+        if lines and self.doing is not None and self.doing.progress.ending == "running":
+            before = done_rows(self.doing.progress, self.now, width, compare_cells(snapshot.estimate))
+            lines = [*before, *lines] if len(before) + len(lines) <= height else lines
         if not lines:
             lines = _text("Alive; its log has not told a phase yet.", "dim", width, 2)
         if words:

@@ -28,8 +28,12 @@ class HelpScreen(Dialog[None]):
 
     BINDINGS: ClassVar[list[Keys]] = [("escape,question_mark,q", "dismiss", "close"), ("ctrl+c", "app.help_quit", "")]
 
+    def __init__(self, *, fixed: str | None = None) -> None:
+        super().__init__()
+        self._fixed = fixed
+
     def compose(self) -> ComposeResult:
-        """Two columns of groups."""
+        """Two columns of groups; on a node that is only looked at, what changes it is greyed and said why."""
         groups = {
             name: list(actions)
             for name, actions in groupby(sorted(ACTIONS, key=lambda a: a.group), key=lambda a: a.group)
@@ -38,7 +42,9 @@ class HelpScreen(Dialog[None]):
             box.border_title = Content("Keys")
             with VerticalScroll(id="help-scroll"), Horizontal(id="help-columns"):
                 for column in _COLUMNS:
-                    yield HelpColumn([(name, groups[name]) for name in column], classes="help-column")
+                    yield HelpColumn(
+                        [(name, groups[name]) for name in column], classes="help-column", fixed=self._fixed
+                    )
 
     def on_mount(self) -> None:
         """Say how much there is, now and after each step."""
@@ -60,9 +66,10 @@ class HelpScreen(Dialog[None]):
 class HelpColumn(Widget):
     """Groups of keys with their sentences; what is too long goes on below the sentence, never below the key."""
 
-    def __init__(self, groups: list[tuple[str, list[Action]]], *, classes: str) -> None:
+    def __init__(self, groups: list[tuple[str, list[Action]]], *, classes: str, fixed: str | None = None) -> None:
         super().__init__(classes=classes)
         self._groups = groups
+        self._fixed = fixed
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:  # noqa: ARG002 - the signature of Textual
         """As many rows as the sentences take at this width."""
@@ -79,15 +86,21 @@ class HelpColumn(Widget):
             out += [Content("")] if out else []
             out.append(Content(name, [Span(0, len(name), "bold $eagle-accent")]))
             for action in actions:
-                out += _rows(action, max(MIN_WORDS_CELLS, width - KEY_CELLS))
+                off = not action.available or (self._fixed is not None and action.changes)
+                out += _rows(action, max(MIN_WORDS_CELLS, width - KEY_CELLS), off=off)
+            if self._fixed is not None and any(action.changes for action in actions):
+                rows = wrap(self._fixed, max(MIN_WORDS_CELLS, width - KEY_CELLS), MAX_ROWS)
+                out += [
+                    Content(" " * KEY_CELLS + row, [Span(0, KEY_CELLS + len(row), "$eagle-warning")]) for row in rows
+                ]
         return out
 
 
-def _rows(action: Action, room: int) -> list[Content]:
+def _rows(action: Action, room: int, *, off: bool) -> list[Content]:
     out: list[Content] = []
     for at, words in enumerate(wrap(action.help, room, MAX_ROWS)):
         key = ("" if at else action.key).ljust(KEY_CELLS)
         style = "bold $eagle-key"
-        spans = [Span(0, len(key), style)] if action.available else [Span(0, len(key + words), "$eagle-faint")]
+        spans = [Span(0, len(key), style)] if not off else [Span(0, len(key + words), "$eagle-faint")]
         out.append(Content(key + words, spans))
     return out

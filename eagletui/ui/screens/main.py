@@ -16,15 +16,17 @@ from textual.widgets import Static
 
 from eagletui.logs.state import Quote
 from eagletui.monitor.snapshot import Snapshot
-from eagletui.ui.actions import BY_ID
+from eagletui.servers.record import Record
+from eagletui.ui.actions import BY_ID, Action
 from eagletui.ui.panes.card import has_card, marked_at
 from eagletui.ui.panes.footer import Footer
 from eagletui.ui.panes.gpus import GpuPane
 from eagletui.ui.panes.health import HealthPane
 from eagletui.ui.panes.log import LogPane
 from eagletui.ui.panes.pane import Pane
-from eagletui.ui.panes.startup import StartupPane, quotes_of
+from eagletui.ui.panes.startup import StartupPane
 from eagletui.ui.panes.status_line import StatusLine
+from eagletui.ui.panes.steps import Doing
 from eagletui.ui.panes.throughput import ThroughputPane
 from eagletui.ui.panes.trouble import MARK, alarm
 from eagletui.ui.screens.layout import MIN_HEIGHT, MIN_WIDTH, TABBED, Place, Plan, plan
@@ -82,6 +84,8 @@ class MainScreen(Screen[None]):
         self.tab = "startup"
         self.maximised_pane: str | None = None
         self.too_small = False
+        self.launch_keys: tuple[Action, ...] = ()
+        """Keys about launches that matter now."""
 
     def compose(self) -> ComposeResult:
         """All panes exist always; places differ."""
@@ -123,7 +127,8 @@ class MainScreen(Screen[None]):
     @property
     def quote(self) -> Quote | None:
         """The quotation that is marked on the card of a failure; None where there is no card."""
-        quotes = quotes_of(self.snapshot) if self.snapshot is not None else ()
+        pane = self.query_one(StartupPane)
+        quotes = pane.quotes_in(self.snapshot) if self.snapshot is not None else ()
         return quotes[marked_at(quotes, self.query_one(StartupPane).cursor)] if quotes else None
 
     def title_of(self, name: str) -> str:
@@ -154,6 +159,14 @@ class MainScreen(Screen[None]):
         return tuple(
             (name, self.pane(name).number, self.title_of(name), f" {MARK}" if name == marked else "") for name in names
         )
+
+    def use_launch(
+        self, doing: Doing | None, left: Record | None, able: tuple[str, ...], keys: tuple[Action, ...]
+    ) -> None:
+        """What is under way, or was left, and what can be done about launches; shown with the next snapshot."""
+        pane = self.query_one(StartupPane)
+        pane.doing, pane.left, pane.able = doing, left, able
+        self.launch_keys = keys
 
     def use_ink(self, ink: Ink) -> None:
         """Colours of another theme."""
@@ -201,7 +214,7 @@ class MainScreen(Screen[None]):
         """The keys that matter now go before those that always work."""
         footer = self.query_one(Footer)
         lost = self.snapshot is not None and self.snapshot.link.lost_at is not None
-        extra = [BY_ID["link.connect"]] if lost else []
+        extra = [BY_ID["link.connect"]] if lost else list(self.launch_keys)
         if self.quote is not None:
             extra.append(BY_ID["log.evidence"])
         if self.snapshot is not None and has_card(self.snapshot):

@@ -1,0 +1,298 @@
+"""A restart under way, as steps that tick; and the card of one that failed: what failed, what is true now, what can be done. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eagletui.launching.plan import Plan
+from eagletui.launching.steps import Offer, Progress, Step, StepName
+from eagletui.servers.record import Kind, Record
+from eagletui.shell.masking import mask_text
+from eagletui.ui import format as fmt
+from eagletui.ui.actions import BY_ID
+from eagletui.ui.widgets.bars import bar
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, spread, width_of, wrap
+
+NAME_CELLS = 11
+TIME_CELLS = 6
+LIMIT_CELLS = 8
+BAR_CELLS = 20
+DETAIL_ROWS = 4
+PRINTED_ROWS = 4
+SHOWN_NAMES: dict[StepName, str] = {
+    StepName.PREFLIGHT: "preflight", StepName.IDENTIFY: "identify", StepName.STOP: "stop", StepName.GPUS: "GPUs free",
+    StepName.LEFTOVERS: "leftovers", StepName.LAUNCH: "launch", StepName.VERIFY: "verify", StepName.WATCH: "start-up", StepName.READY: "ready",
+}  # fmt: skip
+KIND_WORDS: dict[Kind, str] = {"start": "Start", "stop": "Stop", "restart": "Restart"}
+_VERBS: dict[Kind, str] = {"start": "start", "stop": "stop", "restart": "restart"}
+_MARKS = {
+    "done": ("✓", "ok"),
+    "running": ("▸", "warning"),
+    "failed": ("✗", "error"),
+    "skipped": ("–", "faint"),
+    "pending": ("·", "faint"),
+}
+_HEADS = {
+    "refused": "not done", "failed": "failed", "never-started": "never started", "aborted": "stopped by you", "timed-out": "timed out",
+    "no-link": "no link", "overtaken": "overtaken", "crashed": "crashed", "stalled": "stalled",
+}  # fmt: skip
+_BY_LOG = frozenset({"running", "done", "crashed", "stalled", "timed-out"})
+"""Endings that the log tells of better than a card of the steps."""
+_OFFERS: dict[Offer, tuple[str, str]] = {
+    "show-holder": ("pane.gpus", "who holds it"), "restore": ("server.back", "the previous command"), "start": ("server.start", "launch it now"),
+    "go-on": ("server.go-on", "go on"), "end-orphans": ("server.orphans", "what is left"), "look-at-log": ("pane.log", "the log"),
+}  # fmt: skip
+_RETRY: dict[Kind, str] = {"start": "server.start", "stop": "server.stop", "restart": "server.restart"}
+
+
+@dataclass(frozen=True, slots=True)
+class Doing:
+    """What is shown of a sequence: where it is, and its plan."""
+
+    progress: Progress
+    plan: Plan
+
+    @property
+    def named(self) -> str:
+        """`k25 / 2step`, or ""."""
+        recipe = self.plan.recipe
+        return "" if recipe is None else said(" / ".join(one for one in (recipe.profile, recipe.variant) if one))
+
+
+def said(text: str) -> str:
+    """Text from the node: masked, and nothing a terminal obeys."""
+    return clean(mask_text(text))
+
+
+def ticks(progress: Progress) -> bool:
+    """Whether the steps are what matters: until the start-up is watched, by its log."""
+    step = progress.step
+    return progress.ending == "running" and not (step is not None and step.name in (StepName.WATCH, StepName.READY))
+
+
+def failed(progress: Progress) -> bool:
+    """Whether it ended in a way that the card tells."""
+    return progress.ending not in _BY_LOG
+
+
+def took(step: Step, now: float) -> float | None:
+    """Seconds that it took, or takes until now."""
+    if step.began is None:
+        return None
+    return max(0.0, (step.ended if step.ended is not None else now) - step.began)
+
+
+def total(progress: Progress, now: float) -> float | None:
+    """Seconds since the first step began, to the end of the last one."""
+    began = [one.began for one in progress.steps if one.began is not None]
+    if not began:
+        return None
+    ended = [one.ended for one in progress.steps if one.ended is not None]
+    until = now if progress.ending == "running" or not ended else max(ended)
+    return max(0.0, until - min(began))
+
+
+def step_rows(progress: Progress, now: float, width: int, height: int) -> list[Line]:
+    """A row a step; the running one with its limit as a bar and what it does below it. What is done gives way from the top."""
+    steps = [one for one in progress.steps if one.name is not StepName.READY]
+    room = height - len(steps)
+    lines: list[Line] = []
+    at = 0
+    for step in steps:
+        if step.status == "running":
+            at = len(lines)
+            lines += _running(step, progress, now, width, max(0, min(DETAIL_ROWS, room)))
+        else:
+            lines.append(_row(step, now, width))
+    if len(lines) <= height:
+        return lines
+    first = max(0, min(at - 1, len(lines) - height))
+    return lines[first : first + height]
+
+
+def done_rows(progress: Progress, now: float, width: int, compare: int) -> list[Line]:
+    """The steps before the start-up, for above its phases: those that took time."""
+    chosen = (StepName.STOP, StepName.GPUS, StepName.LAUNCH)
+    steps = [one for one in progress.steps if one.name in chosen and one.status == "done"]
+    return [_row(one, now, width, limit_cells=compare) for one in steps]
+
+
+def _row(step: Step, now: float, width: int, *, limit_cells: int = LIMIT_CELLS) -> Line:
+    mark, role = _MARKS[step.status]
+    calm = "text" if step.status in ("done", "failed") else "dim" if step.status == "pending" else "faint"
+    text = said(step.text) if step.status != "pending" else ""
+    time_ = fmt.duration(took(step, now)) if step.began is not None else ""
+    head: Line = ((f"{mark} ", role), (f"{SHOWN_NAMES[step.name]:<{NAME_CELLS}} ", calm))
+    right: Line = ((f"{time_:>{TIME_CELLS}}", "text"), (" " * limit_cells, "dim")) if time_ else EMPTY
+    room = max(0, width - width_of(head) - (TIME_CELLS + limit_cells + 1 if time_ else 0))
+    return spread((*head, (cut(text, room), "error" if step.status == "failed" else "dim")), right, width)
+
+
+def _running(step: Step, progress: Progress, now: float, width: int, room: int) -> list[Line]:
+    elapsed = took(step, now)
+    limit = f" of {fmt.duration(step.timeout_s)}" if step.timeout_s else ""
+    right: Line = ((f"{fmt.duration(elapsed):>{TIME_CELLS}}", "text"), (limit.ljust(LIMIT_CELLS), "dim"))
+    head: Line = (("▸ ", "warning"), (f"{SHOWN_NAMES[step.name]:<{NAME_CELLS}} ", "text bold"))
+    words = said(step.text)
+    key = BY_ID["server.stop-now"].key
+    hint: Line = (
+        ((" · " if words else "", "dim"), (key, "key"), (" ends it now", "dim")) if progress.may_stop_now else EMPTY
+    )
+    inline = max(0, width - width_of(head) - width_of(right) - 1)
+    if not room or not (step.timeout_s or len(words) > inline or step.lines or hint):
+        return [spread((*head, (cut(words, inline), "dim")), right, width)]
+    meter = (
+        bar([(min(1.0, (elapsed or 0.0) / step.timeout_s), "warning")], min(BAR_CELLS, inline))
+        if step.timeout_s
+        else EMPTY
+    )
+    lines: list[Line] = [spread((*head, *meter), right, width)]
+    indent = " " * (2 + NAME_CELLS + 1)
+    rows = wrap(words, max(8, width - len(indent)), room)
+    below: list[Line] = [((indent, "dim"), (row, "text")) for row in rows]
+    if hint and below and width_of(below[-1]) + width_of(hint) <= width:
+        below[-1] = (*below[-1], *hint)
+    elif hint:
+        below = [*below[: room - 1], ((indent, "dim"), *hint[1:])]
+    below += [((indent, "dim"), (cut(said(one), width - len(indent)), "dim")) for one in step.lines]
+    return [*lines, *below[:room]]
+
+
+def foot(progress: Progress, now: float, width: int) -> Line:
+    """Below the steps: what Esc does, and how long it has taken."""
+    elapsed: Span = (fmt.duration(total(progress, now)), "text")
+    if progress.may_abort:
+        forms: tuple[Line, ...] = (
+            (("esc", "key"), (" aborts" if not progress.why_not else " launches nothing afterwards", "dim")),
+            (("esc", "key"), (" aborts", "dim")),
+        )
+    else:
+        forms = (((f"no abort now: {said(progress.why_not)}", "dim"),), (("no abort now", "dim"),))
+    best = next((form for form in forms if width_of(form) + 3 + len(elapsed[0]) <= width), EMPTY)
+    return (*best, (" · ", "dim"), elapsed) if best else (elapsed,)
+
+
+def title_word(progress: Progress) -> str:
+    """What the pane is called."""
+    word = KIND_WORDS[progress.kind]
+    return word if not failed(progress) else f"{word}: {_HEADS[progress.ending]}"
+
+
+# --- the card of a failure
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """Cells of a row that do an action when they are clicked."""
+
+    row: int
+    first: int
+    end: int
+    action: str
+
+
+def offered(progress: Progress, *, able: Sequence[str]) -> list[tuple[str, str]]:
+    """(action id, label) of what makes sense; only what can be done now (`able`, ids)."""
+    found: list[tuple[str, str]] = []
+    for offer in progress.offers:
+        action, label = (_RETRY[progress.kind], "try again") if offer == "retry" else _OFFERS[offer]
+        if action in able:
+            found.append((action, label))
+    return found
+
+
+def failure_card(
+    progress: Progress, width: int, height: int, able: Sequence[str]
+) -> tuple[list[Line], tuple[Hit, ...]]:
+    """At most `height` rows: what failed, what is true now, the details, and what can be done. The last two share what is left."""
+    text = said(progress.text) or _HEADS[progress.ending]
+    offers, spans = offer_rows(offered(progress, able=able), width)
+    step = progress.step
+    where = f"at {SHOWN_NAMES[step.name]}" if step is not None else ""
+    if step is not None and step.began is not None and step.ended is not None:
+        where += f" after {fmt.duration(step.ended - step.began)}"
+    if progress.exit_status is not None:
+        where += (" · " if where else "") + f"exit status {progress.exit_status}"
+    left = max(1, height - len(offers))
+    head: list[Line] = [((row, "error bold"),) for row in wrap(text, width, 3)]
+    head = head[:left]
+    now_rows = wrap(f"now: {said(progress.now_true)}", width, 3) if progress.now_true else []
+    now = _now_lines(now_rows)
+    details = _details(progress, step, width)
+    room = left - len(head) - len(now)
+    if room < 0:
+        now = now[: max(0, left - len(head))]
+        room = 0
+    place: list[Line] = [((cut(where, width), "dim"),)] if where and room > 0 else []
+    room -= len(place)
+    shown: list[Line] = details[:room]
+    if 0 < room < len(details):
+        shown[-1] = ((f"… {len(details) - room + 1} more", "dim"),)
+    room -= len(shown)
+    gap: list[Line] = [EMPTY] if room > 0 and offers else []
+    air: list[Line] = [EMPTY] if room > 1 and shown else []
+    lines = [*head, *place, *now, *air, *shown, *gap, *offers][:height]
+    first = len(lines) - len(offers)
+    hits = tuple(Hit(first + hit.row, hit.first, hit.end, hit.action) for hit in spans)
+    return lines, hits
+
+
+def _now_lines(rows: Sequence[str]) -> list[Line]:
+    out: list[Line] = []
+    for at, row in enumerate(rows):
+        out.append(((row[:5], "dim"), (row[5:], "text")) if not at else ((row, "text"),))
+    return out
+
+
+def _details(progress: Progress, step: Step | None, width: int) -> list[Line]:
+    """Holders, members that are left, failed checks; then what the launch printed."""
+    lines: list[Line] = [
+        fit((("· ", "faint"), (said(one), "text")), width) for one in (step.lines if step is not None else ())
+    ]
+    printed = [one for one in progress.printed if one.strip()][-PRINTED_ROWS:]
+    return [*lines, *(fit((("▎ ", "error"), (said(one), "text")), width) for one in printed)]
+
+
+def offer_rows(offers: Sequence[tuple[str, str]], width: int) -> tuple[list[Line], list[Hit]]:
+    """`r try again   u the previous command`, wrapped between offers."""
+    rows: list[list[Span]] = []
+    hits: list[Hit] = []
+    used = 0
+    for action, label in offers:
+        spans: list[Span] = [(BY_ID[action].key, "key bold"), (f" {label}", "text")]
+        size = width_of(spans)
+        if not rows or used + 3 + size > width:
+            rows.append([])
+            used = 0
+        elif rows[-1]:
+            rows[-1].append(("   ", "text"))
+            used += 3
+        hits.append(Hit(len(rows) - 1, used, used + size, action))
+        rows[-1] += spans
+        used += size
+    return [tuple(row) for row in rows], hits
+
+
+# --- what an earlier eagletui left
+
+
+def unfinished_card(record: Record, width: int, height: int, able: Sequence[str]) -> tuple[list[Line], tuple[Hit, ...]]:
+    """A sequence that was left at a step: whose, which, where, and that it can be gone on with."""
+    kind = _VERBS[record.kind]
+    names = {name.value: word for name, word in SHOWN_NAMES.items()}
+    step = names.get(record.step or "", said(record.step or "its begin"))
+    named = said(" / ".join(one for one in (record.profile, record.variant) if one))
+    head = f"A {kind}{' of ' + named if named else ''} was left at {step}"
+    offers, spans = offer_rows(
+        [(one, label) for one, label in (("server.go-on", "go on"), ("server.start", "start anew")) if one in able],
+        width,
+    )
+    lines: list[Line] = [((row, "warning bold"),) for row in wrap(head, width, 2)]
+    lines += [((row, "dim"),) for row in wrap(f"by {said(record.who)}, {said(record.created)}", width, 2)]
+    if record.text:
+        lines += [((row, "text"),) for row in wrap(said(record.text), width, 3)]
+    lines = lines[: max(1, height - len(offers) - 1)]
+    lines += [EMPTY, *offers] if offers else []
+    first = len(lines) - len(offers)
+    return lines[:height], tuple(Hit(first + hit.row, hit.first, hit.end, hit.action) for hit in spans)
