@@ -160,16 +160,33 @@ async def _server(node: Runs, called: str, port: int | None, pid: int | None) ->
 
 
 def _add(path: Path, there: str | None, profile: str) -> None:
-    from eagletui.config.load import read_config
+    """The file with the profile at its end, where it is in order then, too. Raises ConfigError; nothing was touched."""
+    import tomllib
+
+    from eagletui.config.models import Config
     from eagletui.config.written import added
 
     text = added(there or "", profile)
+    try:
+        Config.model_validate(tomllib.loads(text))
+    except tomllib.TOMLDecodeError:
+        raise ConfigError(
+            f"{path} was not touched: nothing can be added at its end. Write its profiles as tables ([profiles.NAME]), or use `--output -`"
+        ) from None
+    except ValueError as error:
+        raise ConfigError(f"{path} was not touched: the server cannot be written as a profile: {error}") from None
     _write(path, text, there)
-    problems = read_config(path, Path(os.devnull) / "none").problems
-    if problems and there is not None:
-        _write(path, there, text)
-        told = "\n".join(map(str, problems))
-        raise ConfigError(f"{path} is as it was: with the profile at its end it would not be in order any more\n{told}")
+
+
+def _put(name: str, real: Path, text: str) -> None:
+    """A file where there is none. Raises FileExistsError where one appeared meanwhile."""
+    try:
+        os.link(name, real)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        with os.fdopen(os.open(real, os.O_WRONLY | os.O_CREAT | os.O_EXCL, MODE), "w", encoding="utf-8") as file:
+            file.write(text)
 
 
 def _write(path: Path, text: str, before: str | None) -> None:
@@ -186,7 +203,7 @@ def _write(path: Path, text: str, before: str | None) -> None:
                 os.fsync(file.fileno())
             Path(name).chmod(mode)
             if before is None:
-                os.link(name, real)  # fails where a file appeared meanwhile
+                _put(name, real, text)
             elif real.read_text(encoding="utf-8-sig") != before:
                 raise ConfigError(f"{path} was changed by somebody else just now, and was not touched")
             else:

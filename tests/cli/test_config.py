@@ -126,6 +126,22 @@ def test_nothing_is_added_to_a_file_that_is_not_in_order(own: Path) -> None:
     assert own.read_text() == "[nodes\n"
 
 
+def test_a_file_to_which_nothing_can_be_added_stays(own: Path, engine: Engine) -> None:
+    text = 'profiles = { a = { command = "x" } }\n'
+    link = write(own, text)
+    link.rename(own.parent / "real.toml")
+    own.symlink_to("real.toml")
+    done = command("init", "local", "--pid", str(engine.pid))
+    assert "was not touched" in str(done.exception)
+    assert own.read_text() == text
+    write(own.parent / "real.toml", "# mine\n", 0o640)
+    assert command("init", "local", "--pid", str(engine.pid)).return_value == 0
+    assert own.is_symlink()  # into a folder of dotfiles, as people have it
+    assert (own.parent / "real.toml").read_text().startswith("# mine\n\n# From")
+    assert (own.parent / "real.toml").stat().st_mode & 0o777 == 0o640
+    assert {one.name for one in own.parent.iterdir()} == {"config.toml", "real.toml"}
+
+
 CHECKED = """
 theme = "nightmare"
 keys = { app.qit = "F 5", app.help = ["r", "f1"], "app.theme" = "ctrl+t" }
