@@ -38,7 +38,7 @@ def guards_for(node: str) -> Guards:
     from eagletui.config.choose import Guards, guards_of
 
     loaded = configured()
-    return Guards() if loaded is None else guards_of(loaded, node)
+    return Guards() if loaded is None else guards_of(loaded, node, _real_host)
 
 
 @lru_cache(maxsize=8)
@@ -65,24 +65,26 @@ def reached(node: str, ssh_config: Path | None) -> tuple[str, Path | None]:
 
 def _known_to_ssh(name: str, ssh_config: Path | None) -> bool:
     """Whether ssh's configuration leads a name somewhere, or its host key is known: then a person means that machine by it."""
+    return _said(["ssh-keygen", "-F", name]) is not None or _real_host(name, ssh_config).lower() != name.lower()
+
+
+@lru_cache(maxsize=64)
+def _real_host(name: str, ssh_config: Path | None = None) -> str:
+    """What ssh's configuration makes of a host; the host itself where it says nothing, or there is no ssh."""
+    said = _said(["ssh", "-G", *(["-F", str(ssh_config)] if ssh_config is not None else []), "--", name])
+    lines = said.splitlines() if said is not None else []
+    return next((line.partition(" ")[2] for line in lines if line.startswith("hostname ")), name)
+
+
+def _said(argv: list[str]) -> str | None:
+    """What a program prints; None where it fails, hangs or is not there."""
     import shutil
     import subprocess
 
-    if shutil.which("ssh") is None or name.startswith("-"):
-        return False
-    which = ["-F", str(ssh_config)] if ssh_config is not None else []
+    if shutil.which(argv[0]) is None or argv[-1].startswith("-"):
+        return None
     try:
-        said = subprocess.run(
-            ["ssh", "-G", *which, "--", name],
-            capture_output=True,
-            timeout=SSH_SECONDS,
-            check=False,
-            stdin=subprocess.DEVNULL,
-        )
-        keys = subprocess.run(
-            ["ssh-keygen", "-F", name], capture_output=True, timeout=SSH_SECONDS, check=False, stdin=subprocess.DEVNULL
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return False
-    host = next((line.split(b" ", 1)[1] for line in said.stdout.splitlines() if line.startswith(b"hostname ")), b"")
-    return keys.returncode == 0 or host.decode("utf-8", "replace").lower() != name.lower()
+        done = subprocess.run(argv, capture_output=True, timeout=SSH_SECONDS, check=False, stdin=subprocess.DEVNULL)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.decode("utf-8", "replace") if done.returncode == 0 else None

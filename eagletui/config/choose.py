@@ -6,6 +6,7 @@ file has that node's `read_only` and `confirm_name`, too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -63,25 +64,31 @@ def _machine(host: str) -> str:
     return place.partition(":")[0] if place.count(":") == 1 else place
 
 
-def _leads_to(name: str, node: NodeConfig) -> set[str]:
-    return {_machine(name), _machine(node.host or name)}
+def _same(host: str) -> str:
+    return host
 
 
-def guards_of(loaded: Loaded, name: str) -> Guards:
-    """What holds for a node, by whatever name it was called. The stricter of several words counts; those of the person's own file come first."""
-    here = loaded.config.nodes.get(name)
-    machines = {_machine(name)} | (_leads_to(name, here) if here is not None else set())
+def guards_of(loaded: Loaded, name: str, real: Callable[[str], str] = _same) -> Guards:
+    """What holds for a node, by whatever name it was called. The stricter of several words counts; those of the person's own file come first. `real`
+    gives what ssh's configuration makes of a host, so that an alias and its address are one machine; it is asked only where a node is guarded."""
+    nodes = loaded.config.nodes
+    guarded = [other for other, node in nodes.items() if node.read_only or node.confirm_name]
+    own = [other for other in guarded if other not in loaded.project_nodes]
+    here = _leads_to(name, nodes.get(name), real) if own else set()
     found = [
-        (other, node)
-        for other, node in loaded.config.nodes.items()
-        if other == name or (other not in loaded.project_nodes and machines & _leads_to(other, node))
+        other for other in guarded if other == name or (other in own and here & _leads_to(other, nodes[other], real))
     ]
-    found.sort(key=lambda one: (one[0] in loaded.project_nodes, one[0] != name))
-    strict = next((other for other, node in found if node.read_only), None)
-    asking = next((other for other, node in found if node.confirm_name), None)
+    found.sort(key=lambda other: (other in loaded.project_nodes, other != name))
+    strict = next((other for other in found if nodes[other].read_only), None)
+    asking = next((other for other in found if nodes[other].confirm_name), None)
     told = strict or asking
     source = (loaded.project if told in loaded.project_nodes else loaded.own) if told is not None else None
     return Guards(strict is not None, asking, told, source.path if source is not None else None)
+
+
+def _leads_to(name: str, node: NodeConfig | None, real: Callable[[str], str]) -> set[str]:
+    host = (node.host if node is not None else None) or name
+    return {_machine(name), _machine(host), _machine(real(_machine(host)))}
 
 
 def profiles_of(loaded: Loaded, name: str) -> tuple[str, ...]:

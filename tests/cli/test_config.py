@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from eagletui.cli.configured import configured, guards_for, reached
+from eagletui.cli.configured import _real_host, configured, guards_for, reached
 from eagletui.cli.main import main
 from eagletui.config.models import Config
 from eagletui.config.screen import ScreenSettings, screen_settings
@@ -28,11 +28,12 @@ def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
     """The person's own file, not made yet, in a folder that commands run in."""
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.chdir(tmp_path)
-    configured.cache_clear()
-    reached.cache_clear()
+    asked = (configured, reached, _real_host)
+    for one in asked:
+        one.cache_clear()
     yield tmp_path / "config" / "eagletui" / "config.toml"
-    configured.cache_clear()
-    reached.cache_clear()
+    for one in asked:
+        one.cache_clear()
 
 
 def command(*argv: str) -> Result:
@@ -212,6 +213,22 @@ def test_a_configured_name_leads_to_its_host(own: Path, tmp_path: Path) -> None:
     assert reached("gpu", tmp_path) == ("me@10.0.0.7:2222", tmp_path)
     assert reached("elsewhere", None) == ("elsewhere", None)
     assert guards_for("10.0.0.7").read_only
+
+
+def test_a_guard_holds_for_the_address_behind_an_alias_of_ssh(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`ssh -G` is asked; here a stand-in on PATH, since ssh reads the configuration of the login's home."""
+    require("sh")
+    stand_in = write(
+        tmp_path / "bin" / "ssh",
+        '#!/bin/sh\nfor name; do :; done\n[ "$name" = prod ] && name=10.0.0.7\necho "hostname $name"\n',
+        0o755,
+    )
+    monkeypatch.setenv("PATH", f"{stand_in.parent}{os.pathsep}{os.environ['PATH']}")
+    write(own, "[nodes.prod]\nread_only = true\n")
+    write(tmp_path / "eagletui.toml", '[nodes.new]\nhost = "you@10.0.0.7:22"\n')
+    assert [guards_for(name).read_only for name in ("prod", "10.0.0.7", "new", "other")] == [True, True, True, False]
 
 
 def test_without_a_file_nothing_is_loaded(own: Path) -> None:
