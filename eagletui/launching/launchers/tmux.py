@@ -33,10 +33,9 @@ class Tmux(Setsid):
 
     def handle(self, recipe: Recipe) -> str | None:
         """The session: the recipe's own, else eagletui-PROFILE or eagletui-PORT."""
-        if recipe.handle:
-            return _UNSAFE.sub("-", recipe.handle)[:_NAME_LIMIT]
-        what = recipe.profile or (str(recipe.port) if recipe.port is not None else recipe.engine or "server")
-        return f"eagletui-{_UNSAFE.sub('-', what).strip('-') or 'server'}"[:_NAME_LIMIT]
+        what = recipe.profile or (str(recipe.port) if recipe.port is not None else recipe.engine or "")
+        wanted = _UNSAFE.sub("-", recipe.handle or f"eagletui-{what}").strip("-")[:_NAME_LIMIT]
+        return wanted if wanted not in {"", "eagletui"} else "eagletui-server"
 
     def start(self, fence: tuple[str, str], record: Record) -> Command:
         """See base.Launcher."""
