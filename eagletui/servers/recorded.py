@@ -224,4 +224,7 @@ def as_server(
 def of_dead(record: Record) -> Server:
     """The server of a record whose process is gone, for its log and the verdict."""
     pid, started = record.process or record.keeper or (0, 0)
-    return as_server(record, Process(pid, 0, 0, 0, "X", OURS, started, argv=record.command), (), None, None)
+    launcher = Process(pid, 0, 0, 0, "X", OURS, started, argv=record.command)
+    # The members that were seen alive: the kernel names the one that it killed by its pid.
+    rest = (Member(Process(of, 0, 0, 0, "X", OURS, begun), "other") for of, begun in record.family if of != pid)
+    return as_server(record, launcher, (Member(launcher, "launcher"), *rest), None, None)
