@@ -174,7 +174,7 @@ def _by_parent(above: Sequence[Above], keepers: Collection[int], since: dict[int
         if process.pid in keepers:
             return Kept("keeper", "eagletui", process.pid, age)
         if is_interactive(process):
-            return Kept("shell", _name(process), process.pid, age)
+            return Kept("shell", _base(process.argv[0].lstrip("-")), process.pid, age)
         if _HOSTS.match(process.comm):
             return NOBODY
         parent = above[index + 1] if index + 1 < len(above) else None
