@@ -11,9 +11,10 @@ from pathlib import Path
 
 from eagletui.ui.app import EagleApp
 from tests.ui.launch_scenes import LAUNCHES
+from tests.ui.restart_scenes import RESTARTS
 from tests.ui.scenes import NOW, SCENES, FakeSource
 
-ALL = {**SCENES, **LAUNCHES}
+ALL = {**SCENES, **LAUNCHES, **{name: scene.snapshot for name, scene in RESTARTS.items()}}
 
 SIZES = ((160, 48), (120, 36), (80, 24))
 
@@ -49,16 +50,22 @@ def _each_cell(found: re.Match[str]) -> str:
 
 async def draw(folder: Path, scene: str, size: tuple[int, int], theme: str, keys: list[str]) -> Path:
     """One picture."""
-    app = EagleApp(FakeSource(ALL[scene]()), node_name="gpu-node", theme=theme, clock=lambda: NOW)
+    restart = RESTARTS.get(scene)
+    operator = restart.operator() if restart is not None else None
+    keys = [*(restart.keys if restart is not None else ()), *keys]
+    app = EagleApp(FakeSource(ALL[scene]()), node_name="gpu-node", theme=theme, clock=lambda: NOW, operator=operator)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         await app.workers.wait_for_complete()
         await pilot.pause()
         for key in keys:
             await pilot.press(key)
+            await pilot.pause()
         await pilot.pause(0.1)
         svg = app.export_screenshot(title="eagletui")
-    name = f"{scene}-{theme}-{size[0]}x{size[1]}{''.join('-' + k for k in keys)}".replace("?", "help")
+    name = f"{scene}-{theme}-{size[0]}x{size[1]}{''.join('-' + k for k in keys) if restart is None else ''}".replace(
+        "?", "help"
+    )
     path = folder / f"{name}.svg"
     # Textual's pictures ask for Fira Code from the web; here the system's monospace is what there is.
     path.write_text(_for_rsvg(svg.replace("Fira Code", "DejaVu Sans Mono")), encoding="utf-8")
