@@ -10,7 +10,7 @@ check-flags SECONDS PATH CWD PROGRAM LIBRARIES     reads only; stdin:  ENGINE \0
                              complaint, the arguments it does not know, every option it has; text: why it could not be asked (an import that failed)
     exit: the interpreter's; 124 or 142: SECONDS were over (importing an engine from a slow disk), whatever had been said before then stands
 
-The interpreter runs in the launch's environment with CUDA hidden, hubs offline, connections refused, at the lowest priority, and ends itself after SECONDS.
+The interpreter runs in the launch's environment with CUDA hidden, hubs offline, connections refused, at a lower priority, and ends itself after SECONDS.
 Of the launch only its arguments go through the engine's argparse; no server, model or device is opened. What importing an engine does to its own caches
 it does at every launch.
 """
@@ -35,7 +35,7 @@ import os, signal, sys
 text, stage, seconds, kind = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 if stage == "first":
     signal.alarm(seconds)
-    os.nice(19)
+    os.nice(5)
     words = sys.stdin.buffer.read().split(b"\0")
     count = int(words[1])
     environment = dict(word.partition(b"=")[::2] for word in words[2:2 + count])
