@@ -78,7 +78,9 @@ class Engine:
         self.written_at = launched
         self.scenario = scenario
         self.port_is_taken = port_is_taken
-        self.load = Load(pid, (scenario.request_s if scenario is not None else None) or REQUEST_S)
+        self.load = Load(
+            pid, (scenario.request_s if scenario is not None else None) or REQUEST_S, self.settings.steps or 0
+        )
         self.life = Life(pid, self.settings.own_ranks, scenario.stuck if scenario is not None else None)
         self.answers: Counter[tuple[str, str, int]] = Counter()
         """Answers by (method, path, status)."""
@@ -345,7 +347,7 @@ class Engine:
             running=load.running,
             tokens=load.tokens,
             throughput=load.throughput,
-            accept_len=load.accept_len if load.throughput else 0.0,
+            accept_len=load.accept_len if load.throughput and load.speculates else 0.0,
             totals=load.totals,
             answers=self.answers,
         )

@@ -187,6 +187,8 @@ class HttpLink:
             while engine.no_tokens(self._now()) and not engine.is_gone(self._now()):  # noqa: ASYNC110 - simulated time has no event
                 await asyncio.sleep(HANG_LOOK_S)  # no token comes any more
             await asyncio.sleep(max(0.0, due - self._now()))
+            if engine.is_gone(self._now()):
+                raise ConnectionResetError("the server ended")
             tokens = engine.step(self._now(), request, job.tokens - job.done)
             job.done += tokens
             due += engine.step_seconds(tokens)

@@ -23,6 +23,10 @@ PACE_LOSS: Final = 0.045
 ACCEPT_LEN: Final = 2.11
 ACCEPT_WEIGHTS: Final = (0.27, 0.35, 0.38)
 """Chances that a step of 2 draft steps gives 1, 2 or 3 tokens; the mean is ACCEPT_LEN."""
+SPECULATION: Final = {0: (43.1, 1.0), 1: (68.4, 1.63), 2: (GEN_TOK_S, ACCEPT_LEN), 3: (88.9, 2.42), 4: (87.6, 2.61)}
+"""By the number of draft steps: tokens a second of one stream, and tokens that a step gives. 0: without speculation."""
+MORE_STEPS: Final = (83.1, 2.72)
+"""With more of them: what is gained by longer drafts is lost again by making them."""
 DECODE_LOG_STEPS: Final = 40
 """SGLang's decode_log_interval."""
 CLIENTS: Final = 8
@@ -37,9 +41,9 @@ E2E_BOUNDS: Final = (0.1, 0.2, 0.4, 0.6, 0.8, 1, 2, 4, 6, 8, 10, 20, 40, 60, 80,
 """Upper bounds of the buckets, as SGLang 0.5.16 has them."""
 
 
-def together(streams: int) -> float:
-    """Tokens a second of so many streams in one batch."""
-    return GEN_TOK_S * streams / (1 + PACE_LOSS * (streams - 1))
+def together(streams: int, alone: float = GEN_TOK_S) -> float:
+    """Tokens a second of so many streams in one batch, of which one alone gets `alone`."""
+    return alone * streams / (1 + PACE_LOSS * (streams - 1))
 
 
 class Line(NamedTuple):
@@ -100,7 +104,9 @@ def access_line(port: int, method: str, path: str, status: str) -> str:
 class Load:
     """The requests of one launch. `run` gives the lines that they cause."""
 
-    def __init__(self, seed: int, request_s: tuple[float, float] = REQUEST_S) -> None:
+    def __init__(self, seed: int, request_s: tuple[float, float] = REQUEST_S, steps: int = 2) -> None:
+        self._alone, self._accepts = SPECULATION.get(steps, MORE_STEPS)
+        self.speculates = steps > 0
         self.closing = False
         """Nobody sends a new request of its own any more."""
         self._request_s = request_s
@@ -142,11 +148,14 @@ class Load:
 
     def pace(self) -> float:
         """Tokens a second of one stream from outside, now."""
-        return together(max(1, len(self._outside))) / max(1, len(self._outside))
+        return together(max(1, len(self._outside)), self._alone) / max(1, len(self._outside))
 
     def step_tokens(self) -> int:
         """Tokens that the next step of a stream gives."""
-        return self._random.choices((1, 2, 3), ACCEPT_WEIGHTS)[0]
+        if self._accepts == ACCEPT_LEN:
+            return self._random.choices((1, 2, 3), ACCEPT_WEIGHTS)[0]
+        whole = int(self._accepts)
+        return whole + (self._random.random() < self._accepts - whole)
 
     def begin(self, at: float, new: int, cached: int) -> tuple[Request, Line]:
         """A request from outside begins; the line of its prefill."""
@@ -200,7 +209,9 @@ class Load:
         if self._outside:
             return self.pace() * len(self._outside)
         dip = 0.06 if self.now % 720 > 700 else 0.0
-        return together(self.running) * (1 + 0.02 * math.sin(self.now / 67) + self._random.gauss(0, 0.006) - dip)
+        return together(self.running, self._alone) * (
+            1 + 0.02 * math.sin(self.now / 67) + self._random.gauss(0, 0.006) - dip
+        )
 
     def _prefill(self, at: float, new: int, cached: int, *, graph: bool = True) -> Line:
         usage = self.tokens / shape.KV_TOKENS
@@ -229,14 +240,15 @@ class Load:
     def _finish(self, client: int) -> list[Line]:
         request = self._own.pop(client)
         beside = len(self._own) + 1
-        request.generated = max(1.0, (self.now - request.began) * together(beside) / beside)
+        request.generated = max(1.0, (self.now - request.began) * together(beside, self._alone) / beside)
         self._count(request, self.now)
         self._plan(self.now + self._random.uniform(0.02, 0.15), "arrive", client)
         return [Line(self.now, "", access_line(self.free_port(), "POST", "/v1/completions", "200 OK"))]
 
     def _decode(self) -> list[Line]:
         running = self.running
-        self.accept_len = ACCEPT_LEN + 0.05 * math.sin(self.now / 29) + self._random.gauss(0, 0.025)
+        wave = 0.05 * math.sin(self.now / 29) + self._random.gauss(0, 0.025)
+        self.accept_len = self._accepts + wave if self.speculates else 1.0
         if not running:
             self._plan(self.now + 0.25, "decode", 0)
             return []
@@ -245,10 +257,12 @@ class Load:
         for request in self._own.values():
             request.generated = (self.now - request.began) * rate / running
         self.throughput = rate
+        accepted = ""
+        if self.speculates:
+            accepted = f"accept len: {self.accept_len:.2f}, accept rate: {(self.accept_len - 1) / 4:.2f}, "
         text = (
             f"Decode batch, #running-req: {running}, #token: {self.tokens}, "
-            f"token usage: {self.tokens / shape.KV_TOKENS:.2f}, accept len: {self.accept_len:.2f}, "
-            f"accept rate: {(self.accept_len - 1) / 4:.2f}, cuda graph: True, "
+            f"token usage: {self.tokens / shape.KV_TOKENS:.2f}, {accepted}cuda graph: True, "
             f"gen throughput (token/s): {rate:.2f}, #queue-req: 0"
         )
         return [Line(self.now, "TP0", text)]
@@ -259,7 +273,7 @@ class Load:
         totals.prompt_tokens += request.new + request.cached
         totals.cached_tokens += request.cached
         totals.generated += generated
-        totals.verify_calls += round(generated / ACCEPT_LEN)
+        totals.verify_calls += round(generated / self._accepts) if self.speculates else 0
         totals.e2e.add(at - request.began)
         if request.first_token is not None:
             totals.ttft.add(request.first_token - request.began)

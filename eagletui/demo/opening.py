@@ -70,11 +70,12 @@ def _record(world: World, engine: Engine, keeper: Proc) -> None:
     process = engine.processes(at)[0]
     identities = {one.pid: [one.pid, world.ticks(one)] for one in (keeper, process)}
     secret = {name: "•••" if name == "HF_TOKEN" else value for name, value in ENVIRONMENT.items()}
+    family = [[one.pid, world.ticks(one)] for one in engine.processes(world.opened)]
     record = {
         "schema": "eagletui.launch/1", "id": folder.rpartition("/")[2], "kind": "start", "created": f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}",
         "who": f"{USER}@laptop", "launcher": "setsid", "engine": "sglang", "port": engine.settings.port, "command": list(engine.settings.argv),
         "environment": [list(pair) for pair in secret.items()], "cwd": engine.cwd, "log": engine.log_path, "boot": world.boot_id,
-        "keeper": identities[keeper.pid], "process": identities[process.pid], "family": [[one.pid, world.ticks(one)] for one in engine.processes(world.opened)], "step": "verify",
+        "keeper": identities[keeper.pid], "process": identities[process.pid], "family": family, "step": "verify",
         "outcome": "done", "text": "launched, not waited for",
     }  # fmt: skip
     parts = {

@@ -155,7 +155,9 @@ def _no_model(values: Mapping[str, str], models: frozenset[str]) -> Failure | No
             )
             site = "/opt/venv/lib/python3.12/site-packages/transformers/utils/hub.py"
             frame = f'  File "{site}", line 488, in cached_files\n    raise OSError(f"{{e}}") from e\n'
-            said = f"Traceback (most recent call last):\n{frame}{error}"
+            launched = f'  File "{_SITE.removesuffix("/srt")}/launch_server.py", line 88, in <module>\n    run_server(server_args)\n'
+            config = f'  File "{_SITE}/configs/model_config.py", line 282, in __init__\n    get_config(\n'
+            said = f"Traceback (most recent call last):\n{launched}{config}{frame}{error}"
             return Failure(shape.SERVER_ARGS - 0.5, (("", said),), 1, raw=True)
     return None
 
