@@ -110,7 +110,7 @@ def kept_of(files: RecordFiles, boot: str | None) -> Kept:
             process=(process.pid, process.started) if process is not None else record.process,
             exit_status=files.exit_status if files.exit_status is not None else record.exit_status,
         ),
-        alive=same and process is not None and process.alive,
+        alive=same and process is not None and process.alive and files.exit_status is None,
         keeper_alive=same and keeper is not None and keeper.alive,
         relaunchable=files.launch,
         begun=files.begun,

@@ -19,8 +19,8 @@ keeper-state ID LINES          reads only
     keeper PID STARTED ALIVE\n  process PID STARTED ALIVE STATE PARENT GROUP SESSION\n   (where written; ALIVE y|n, the rest "-" where there is none)
     fd N SAME HEX\n             descriptors 1 and 2 of the process: whether each is the log (y|n, "-" unknown), and its link
     log HEX DEVICE INODE SIZE MTIME\n   its path; "-" four times where there is none
-    member PID STARTED\n        once the process is gone: what lives in the keeper's session or in one that is numbered with the process
     exit STATUS\n
+    member PID STARTED\n        where STATUS is 0: what lives on in the keeper's session, or in one that is numbered with the process
     @tail\n                     then to the end: the last LINES lines of the log, of its last 4 KiB
 """
 
@@ -187,7 +187,7 @@ dir=$root/$id
 if [ ! -d "$dir" ]; then printf 'record n\n'; exit 0; fi
 begun=n; if [ -e "$dir/begun" ]; then begun=y; fi
 printf 'record y\nbegun %s\n' "$begun"
-keeper=; pid=; lives=
+keeper=; pid=
 if identity_in "$dir/keeper"; then
 keeper=$identity_pid
 if alive "$identity_pid" "$identity_started"; then a=y; else a=n; fi
@@ -197,7 +197,6 @@ log=; if [ -f "$dir/launch/log" ]; then log=$(cat "$dir/launch/log" 2>/dev/null;
 if identity_in "$dir/process"; then
 pid=$identity_pid
 if alive "$identity_pid" "$identity_started"; then
-lives=y
 printf 'process %s %s y %s %s %s %s\n' "$identity_pid" "$identity_started" "$stat_state" "$stat_parent" "$stat_group" "$stat_session"
 for n in 1 2; do
 link=$(readlink "/proc/$pid/fd/$n" 2>/dev/null && printf x) || { printf 'fd %s - -\n' "$n"; continue; }
@@ -211,7 +210,9 @@ if [ -n "$log" ]; then
 set -- $(stat -L -c '%d %i %s %Y' "$log" 2>/dev/null || echo '- - - -')
 printf 'log %s %s %s %s %s\n' "$(printf '%s' "$log" | hex)" "$@"
 fi
-if [ -n "$pid" ] && [ -z "$lives" ]; then
+status=; if [ -f "$dir/exit" ]; then read -r status status_more 2>/dev/null <"$dir/exit"; fi
+case $status in ''|*[!0-9]*|????*) ;; *) printf 'exit %s\n' "$status";; esac
+if [ "$status" = 0 ] && [ -n "$pid" ]; then
 for p in /proc/[0-9]*; do
 p=${p#/proc/}
 stat_of "$p" || continue
@@ -220,8 +221,6 @@ if [ "$p" = "$keeper" ]; then continue; fi
 if [ "$stat_session" = "$pid" ] || [ "$stat_session" = "$keeper" ]; then printf 'member %s %s\n' "$p" "$stat_started"; fi
 done
 fi
-status=; if [ -f "$dir/exit" ]; then read -r status status_more 2>/dev/null <"$dir/exit"; fi
-case $status in ''|*[!0-9]*|????*) ;; *) printf 'exit %s\n' "$status";; esac
 printf '@tail\n'
 if [ -n "$log" ] && [ -f "$log" ]; then tail -c 4096 "$log" 2>/dev/null | tail -n "$lines"; fi
 exit 0
@@ -241,7 +240,7 @@ class Output:
 @dataclass(frozen=True, slots=True)
 class KeeperState:
     """What became of a launch. `record`: it is there; `begun`: somebody began to launch it. `state`, `parent`, `group`, `session` of the process while it
-    lives. `log_size` None where there is no log. `members`: what lives in its sessions although it is gone. `tail`: the end of the log, foreign text.
+    lives. `log_size` None where there is no log. `members`: what lives in its sessions although it ended well. `tail`: the end of the log, foreign text.
     """
 
     boot: str | None = None
@@ -263,8 +262,8 @@ class KeeperState:
 
     @property
     def lives(self) -> bool:
-        """Whether the launched process is alive."""
-        return self.process is not None and self.process.alive
+        """Whether the launched process is alive; one whose exit status is there ended while it was looked at."""
+        return self.process is not None and self.process.alive and self.exit_status is None
 
 
 def ask_launch(fence: tuple[str, str], record_id: str) -> Command:

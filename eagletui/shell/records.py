@@ -214,10 +214,12 @@ RECORD_UPDATE: Final = Script(
     + r"""
 id=${1:-}; id_is_well "$id" || wrong 'not an id'
 [ $# -eq 2 ] || wrong 'not a length'
+case ${2:-} in ''|*[!0-9]*|0*|?????????*) wrong 'not a length';; esac
 [ -d "$root/$id" ] || not_as_asked missing
-stage
-take "$2"
-part "$new/record.json" "$2"
+new=$root/.new-$id.$$
+mkdir "$new" || { new=; unwritable; }
+cat >"$new/record.json" || unwritable
+[ "$(wc -c <"$new/record.json")" -eq "$2" ] || not_as_asked cut
 fence
 mv -f "$new/record.json" "$root/$id/record.json" || unwritable
 rm -rf "$new"
