@@ -6,6 +6,8 @@ settle what a command line cannot tell (where a value ends and vLLM's model begi
 
 from __future__ import annotations
 
+import re
+
 from eagletui.engines.shapes import Engine, is_switch
 
 _GROUPS: dict[Engine, tuple[tuple[str, ...], ...]] = {
@@ -25,6 +27,7 @@ _GROUPS: dict[Engine, tuple[tuple[str, ...], ...]] = {
         ("enable-hierarchical-cache", "enable-hicache"),
         ("mem-fraction-static", "mem-fraction"),
         ("cuda-graph-prefill-max-context", "context-bucket"),
+        ("hisparse-config", "hierarchical-sparse-attention-extra-config"),
     ),
     "vllm": (
         ("tensor-parallel-size", "tp", "tensor-parallel"),
@@ -76,6 +79,8 @@ _SEVERAL: dict[Engine, frozenset[str]] = {
 """Flags that take as many values as follow them."""
 _APPENDED: dict[Engine, frozenset[str]] = {"sglang": frozenset(), "vllm": frozenset({"middleware"})}
 """Flags that are repeated, one value each time; of every other one the last counts."""
+_INSIDE = re.compile(r"-(?:enable|disable)-")
+"""What makes a name a switch's wherever it stands."""
 _VALUED = frozenset({
     "log-level-http", "log-requests-level", "log-requests-format", "log-requests-target", "return-hidden-states-mode",
     "return-aux-hidden-state-layer-ids", "log-error-stack-level", "no-proxy",
@@ -86,7 +91,12 @@ _SWITCHES: dict[Engine, frozenset[str]] = {
         "is-embedding", "quantize-and-serve", "sleep-on-idle", "show-time-cost", "encoder-only", "language-only",
         "prefill-only-disable-kv-cache", "incremental-streaming-output", "speculative-adaptive", "export-metrics-to-file",
         "delete-ckpt-after-loading", "weight-loader-disable-mmap", "debug-cuda-graph", "mm-enable-dp-encoder",
-        "speculative-use-rejection-sampling", "triton-attention-reduce-in-fp32", "pre-warm-nccl", "help",
+        "speculative-use-rejection-sampling", "triton-attention-reduce-in-fp32", "pre-warm-nccl", "help", "grpc-mode", "smg-grpc-mode",
+        "abort-on-priority-when-disabled", "schedule-low-priority-values-first", "dcp-replicate-q-proj", "strip-thinking-cache", "dllm-fdfo",
+        "stream-response-default-include-usage", "experts-shared-outer-loras", "lora-use-virtual-experts", "lora-strict-loading",
+        "language-model-only", "weight-loader-prefetch-checkpoints", "weight-loader-drop-cache-after-load", "ple-offload-embedding",
+        "checkpoint-engine-wait-weights-before-ready", "speculative-use-block-verification",
+        "remote-instance-weight-loader-start-seed-via-transfer-engine", "speculative-dspark-align-verify-tokens-to-graph-tier",
     }),
     "vllm": frozenset({
         "headless", "help", "async-scheduling", "calculate-kv-scales", "enable-expert-parallel", "enforce-eager",
@@ -149,4 +159,4 @@ def takes_none(engine: Engine | None, key: str) -> bool:
     """Whether it is a switch."""
     if key in _VALUED or "." in key:
         return False
-    return is_switch(key) or (engine is not None and key in _SWITCHES[engine])
+    return is_switch(key) or _INSIDE.search(key) is not None or (engine is not None and key in _SWITCHES[engine])
