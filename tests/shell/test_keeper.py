@@ -162,7 +162,7 @@ def test_what_cannot_run_is_told_at_once_in_its_own_words(place: Locked) -> None
     began = time.monotonic()
     assert launch(place, "missing") == "started"
     state = place.wait("missing", lambda state: state.exit_status is not None)
-    assert time.monotonic() - began < 3.0  # 0.2 s on a machine that has nothing else to do
+    assert time.monotonic() - began < 15.0  # 0.2 s on a machine that has nothing else to do
     assert state.exit_status == 127
     assert b"no-such-python" in state.tail
     assert state.process is not None
