@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from eagletui.errors import (
     CommandTimeout,
+    EagletuiError,
     LaunchingError,
     NeverStartedError,
     NodeError,
@@ -176,10 +177,12 @@ class SequenceRun:
         except NeverStartedError as error:
             ended = self._ended("never-started", str(error), self._true_after_death(), self._offers_after_launch())
             ended = ended._replace(exit_status=error.status, printed=error.printed)
-        except LaunchingError as error:
-            ended = self._ended("failed", str(error), self._true_now(), self._offers_after_stop())
         except NodeError as error:
             ended = self._ended("no-link", f"the link was lost: {error}", self._true_without_link(), ("go-on",))
+        except EagletuiError as error:
+            ended = self._failed(str(error))
+        except Exception as error:  # noqa: BLE001 - a mistake of ours ends in a state with a sentence, and gives the lock back
+            ended = self._failed(f"eagletui made a mistake ({type(error).__name__}: {error}); please report it")
         await self._part(ended)
         self._happens(ended)
 
@@ -396,6 +399,13 @@ class SequenceRun:
     ) -> Ended:
         said = " ".join((now_true, *(f"(Note: {note})" for note in self._notes)))
         return Ended(_now(), ending, text, said, offers, lines)
+
+    def _failed(self, text: str) -> Ended:
+        """The running step failed; nothing was touched where nothing had been stopped yet."""
+        step = self._progress.step
+        if step is None or step.name in _OLD_STEPS:
+            return self._ended("refused", text, self._true_now(), ("retry",))
+        return self._ended("failed", text, self._true_now(), self._offers_after_stop())
 
     def _last_text(self) -> str:
         step = self._progress.step

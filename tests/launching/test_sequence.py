@@ -11,8 +11,10 @@ import pytest
 
 from eagletui.errors import (
     CommandTimeout,
+    LaunchingError,
     LinkLostError,
     NeverStartedError,
+    NothingThereError,
     OvertakenError,
     RefusedError,
     StopFailedError,
@@ -210,6 +212,9 @@ ENDS: list[tuple[str, Exception, Ending, int, str]] = [
     ("check", CommandTimeout("no answer"), "refused", 16, "left running"),
     ("stop", StopFailedError("pid 11 is left"), "failed", 17, "not gone"),
     ("stop", OvertakenError("taken over"), "overtaken", 16, "not gone"),
+    ("record", NothingThereError("the record is gone"), "refused", 16, "left running"),
+    ("identify", LaunchingError("no /proc"), "refused", 16, "left running"),
+    ("stop", ZeroDivisionError("oops"), "failed", 17, "not gone"),
     ("gpus", StopFailedError("GPU 3 is held"), "failed", 17, "is gone; nothing was launched"),
     ("leftovers", StopFailedError("port taken"), "failed", 17, "is gone; nothing was launched"),
     (
