@@ -37,6 +37,7 @@ from eagletui.launching.profiles import port_of
 from eagletui.launching.recipe import Recipe
 from eagletui.launching.records import NodeRecords, read_records
 from eagletui.launching.steps import GRACE_S
+from eagletui.launching.words import plain
 from eagletui.nodes.base import Node
 from eagletui.servers import recorded
 from eagletui.servers.model import Server
@@ -260,6 +261,15 @@ class Planner:
 
     # ---- all of it ----
 
+    def _origin(self, recipe: Recipe | None) -> tuple[str, ...]:
+        """Whose profile it is, where it is not the person's own: a project's file may have come with somebody else's repository."""
+        loaded = self._loaded
+        if recipe is None or recipe.source != "profile" or loaded is None or loaded.project is None:
+            return ()
+        if recipe.profile not in loaded.project_profiles:
+            return ()
+        return (f"the profile {plain(recipe.profile or '')} is the project's, from {loaded.project.path.absolute()}",)
+
     async def _put_together(
         self, wish: Wish, found: Identified, own: Record | None, wanted: _Wanted, report: GpuReport, lying: NodeRecords,
         pasts: Sequence[PastLaunch],
@@ -295,7 +305,7 @@ class Planner:
             others=guards.others(found.inventory, server, holders),
             refusals=tuple(refusals),
             questions=self._questions(wish, found),
-            notes=found.notes,
+            notes=(*found.notes, *self._origin(recipe)),
             previous=wanted.source if wanted.source is not None else own,
             grace_s=grace,
             locks=locks,
