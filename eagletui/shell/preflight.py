@@ -118,7 +118,9 @@ if [ -x "$1" ]; then l=${l}x; else l=$l-; fi
 }
 look() {
 near=$2
-while [ -n "$near" ] && [ ! -e "$near" ]; do near=${near%/*}; done
+while [ -n "$near" ] && [ ! -e "$near" ]; do
+case $near in */*) near=${near%/*};; *) near=;; esac
+done
 space=$(limit stat -f -c '%a %S %b %d %c' -- "${near:-/}" 2>/dev/null) || space='- - - - -'
 letters "$2"
 printf 'path %s %s %s %s\n' "$1" "$l" "${#near}" "$space"
