@@ -15,7 +15,7 @@ from eagletui.monitor.snapshot import Verdict
 from eagletui.nodes.base import Node
 from eagletui.servers.exit_status import exit_words
 from eagletui.servers.family import Identity
-from eagletui.servers.intent import Intent, Intents, Launched, NeverStarted
+from eagletui.servers.intent import Intent, Intents, Launched, NeverStarted, Stopping
 from eagletui.servers.model import Inventory, Reason, Server, State
 from eagletui.servers.record import Record
 from eagletui.servers.recorded import NONE, Records, of_dead
@@ -89,9 +89,10 @@ class Launches:
         untold = record is not None and not shown.alive and record.exit_status is None and record.keeper is not None
         return self.intents.acting or untold or any(one.acting for one in self.records.kept)
 
-    def told(self, intent: Intent) -> None:
-        """What this process is doing now."""
-        self.intents = self.intents.after(intent)
+    def told(self, intent: Intent) -> bool:
+        """What this process is doing now. Whether there is something to look for: a stop tells its members twice a second."""
+        before, self.intents = self.intents, self.intents.after(intent)
+        return not isinstance(intent, Stopping) or not before.acting
 
     def record_of(self, server: Server) -> Record | None:
         """What launched it, None for what eagletui did not launch."""

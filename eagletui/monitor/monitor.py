@@ -178,8 +178,8 @@ class NodeMonitor:
 
     def intend(self, intent: Intent) -> None:
         """Somebody in this process acts on the node: what ends by it is no crash, and what it launches is shown at once."""
-        self._launches.told(intent)
-        self._look.set()
+        if self._launches.told(intent):
+            self._look.set()
         self._mark()
 
     def probe_now(self) -> None:
