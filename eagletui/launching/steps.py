@@ -37,7 +37,9 @@ TIMEOUT_S: Final[dict[StepName, float]] = {
     StepName.LAUNCH: 5.0,
     StepName.VERIFY: 5.0,
 }
-"""Seconds. Identifying is half a dozen commands, each a login shell with its rc files: 5 s are over before they are on a busy node. A stop has its grace time and STOP_AFTER_KILL_S instead, the watch its stall limits."""
+"""Seconds. Identifying is half a dozen commands, each a login shell with its rc files, which a busy node does not do in 5 s.
+
+A stop has its grace time and STOP_AFTER_KILL_S instead, the watch its stall limits."""
 GRACE_S: Final = 30.0
 """From the first TERM until what is left is told again and then killed; a profile's `grace_s` replaces it, 0 is no limit."""
 KILL_AFTER_TERM_S: Final = 5.0
