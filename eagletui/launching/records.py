@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from eagletui.errors import NothingThereError, RefusedError
+from eagletui.errors import CommandTimeout, NothingThereError, RefusedError
 from eagletui.launching.acting import Acting
+from eagletui.launching.launchers.registry import launcher
 from eagletui.launching.looking import Runs
 from eagletui.launching.recipe import Limits, Recipe
 from eagletui.launching.words import plain
@@ -80,7 +82,7 @@ def new_id(now: datetime | None = None) -> str:
 
 
 def with_recipe(record: Record, recipe: Recipe) -> Record:
-    """The record of a launch of this recipe: what is shown of it, masked. Pure."""
+    """The record of a launch of this recipe: what is shown of it, masked. Pure. Raises UsageError for a launcher that is none."""
     return replace(
         record,
         launcher=recipe.launcher,
@@ -92,7 +94,7 @@ def with_recipe(record: Record, recipe: Recipe) -> Record:
         environment=masked_environment(recipe.env),
         cwd=recipe.cwd,
         log=recipe.log,
-        handle=record.handle or recipe.handle,
+        handle=record.handle or launcher(recipe.launcher).handle(recipe),
     )
 
 
@@ -137,29 +139,34 @@ def limit_lines(limits: Limits) -> tuple[str, ...]:
 
 
 async def create(acting: Acting, record: Record, recipe: Recipe | None) -> Record:
-    """Write the record, and what it launches, before anything is stopped. Gives it as it was written (masked, with the recipe's).
+    """Write the record, and what it launches, before anything is stopped. Gives it as it was written (masked, with the recipe's). Old ones are taken away.
 
     `recipe` None: a stop, which launches nothing. A recipe whose source is a record is copied on the node from `record.previous`: its environment and
     its secrets never come here. Raises RefusedError where it cannot be written (nothing was touched), NothingThereError where the record to copy is
     gone, OvertakenError, NodeError.
     """
-    if recipe is None:
-        done = await acting.run(ask_record_create(acting.fence.arguments, record.id, encode_record(record), None))
-        _written(acting, done)
-        return record
-    whole = with_recipe(record, recipe)
+    whole = record if recipe is None else with_recipe(record, recipe)
     raw = encode_record(whole)
-    if recipe.source == "record":
+    if recipe is not None and recipe.source == "record":
         done = await _copied(acting, whole, recipe, raw)
     else:
-        files = LaunchFiles(recipe.argv, recipe.env, recipe.cwd, recipe.log, limit_lines(recipe.limits))
         try:
-            command = ask_record_create(acting.fence.arguments, record.id, raw, files)
+            command = ask_record_create(acting.fence.arguments, record.id, raw, _files(recipe))
         except ValueError as error:
             raise RefusedError(f"The command cannot be launched: {error}.", code="no-record") from error
         done = await acting.run(command)
-    _written(acting, done)
+    answer = parse_record_answer(done.exit_status, done.stdout)
+    if not acting.dry and not answer.done:
+        raise RefusedError(f"{_not_written(answer, done)} Nothing was stopped, and nothing launched.", code="no-record")
+    with suppress(CommandTimeout):  # a slow disk: old ones are taken away the next time
+        await prune(acting)
     return whole
+
+
+def _files(recipe: Recipe | None) -> LaunchFiles | None:
+    if recipe is None:
+        return None
+    return LaunchFiles(recipe.argv, recipe.env, recipe.cwd, recipe.log, limit_lines(recipe.limits))
 
 
 async def _copied(acting: Acting, record: Record, recipe: Recipe, raw: bytes) -> Completed:
@@ -203,12 +210,6 @@ async def prune(acting: Acting, keep: int = KEPT) -> int | None:
     """Take away old records whose processes are gone; how many were. Raises OvertakenError, NodeError."""
     done = await acting.run(ask_record_prune(acting.fence.arguments, keep))
     return parse_record_answer(done.exit_status, done.stdout).count
-
-
-def _written(acting: Acting, done: Completed) -> None:
-    answer = parse_record_answer(done.exit_status, done.stdout)
-    if not acting.dry and not answer.done:
-        raise RefusedError(f"{_not_written(answer, done)} Nothing was stopped, and nothing launched.", code="no-record")
 
 
 _WORDS: Final[dict[str, str]] = {

@@ -169,7 +169,7 @@ async def test_a_dry_run_changes_nothing_and_goes_through_every_command(
         record = await place.written(place.recipe("sleep", "600"))
         await verify(place.acting, await launch(place.acting, record))
         assert await update(place.acting, record) is None
-        assert place.ran == ["record-create", "launch", "keeper-state", "keeper-state", "record-update"]
+        assert place.ran == ["record-create", "record-prune", "launch", "keeper-state", "keeper-state", "record-update"]
         assert list(tmp_path.iterdir()) == []
 
 

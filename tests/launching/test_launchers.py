@@ -43,7 +43,7 @@ async def test_tmux_shows_what_stands_beside_it(tmp_path: Path, monkeypatch: pyt
 
     async def started(place: Place, *argv: str) -> Launched:
         recipe = place.recipe(*argv, launcher="tmux")
-        record = await place.written(recipe, handle=launcher("tmux").handle(recipe))
+        record = await place.written(recipe)
         return await verify(place.acting, await launch(place.acting, record))
 
     try:
