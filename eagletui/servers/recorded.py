@@ -5,7 +5,7 @@ Only records of the node's present boot count: pids of another one are somebody 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -90,7 +90,7 @@ class Records:
         exact = next((one.record for one in self.kept if one.record.process == identity), None)
         if exact is not None:
             return exact
-        return next((one.record for one in self.kept if _is_of(one.record, launcher, above)), None)
+        return next((one.record for one in self.kept if _is_of(one.record, launcher, above, rows)), None)
 
     def without_server(self, processes: Iterable[Process], taken: Collection[str]) -> list[tuple[Record, Process]]:
         """What was launched and lives, and is no server yet (a script that prepares things), but not records in `taken`."""
@@ -145,16 +145,21 @@ class Records:
 NONE = Records()
 
 
-def _is_of(record: Record, launcher: Process, above: Collection[Identity]) -> bool:
-    """Whether a launcher came of this record's launch: never one that is older."""
+def _is_of(record: Record, launcher: Process, above: Collection[Identity], rows: Mapping[int, Process]) -> bool:
+    """Whether a launcher came of this record's launch: never one that is older. A session's number comes back, so it counts only while somebody
+    known is in it."""
     first = record.process or record.keeper
     if first is None or launcher.started < first[1]:
         return False
     if record.process in above or record.keeper in above:
         return True
-    if launcher.session in {identity[0] for identity in (record.process, record.keeper) if identity is not None}:
+    if (launcher.pid, launcher.started) in record.family:
         return True
-    return (launcher.pid, launcher.started) in record.family
+    own = [identity for identity in (record.process, record.keeper) if identity is not None]
+    there = [rows[pid] for pid, started in (*own, *record.family) if pid in rows and rows[pid].started == started]
+    return any(identity[0] == launcher.session for identity in own) and any(
+        process.session == launcher.session for process in there
+    )
 
 
 def _means(record: Record, launcher: Identity, own: Record | None) -> bool:

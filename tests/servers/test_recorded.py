@@ -144,5 +144,14 @@ def test_a_launch_that_is_no_server_yet_is_one_to_come() -> None:
 
 
 def test_a_later_process_of_that_number_is_not_the_launch() -> None:
-    record = replace(MADE, process=(100, 400))
-    assert Records((Kept(record),)).of(Process(100, 1, 100, 100, "S", "python", 999), ()) is None
+    """Numbers come back: of processes and of the sessions that they lead."""
+    record = replace(MADE, process=(100, 400), keeper=(90, 390))
+    records = Records((Kept(record),))
+    later = Process(100, 1, 100, 100, "S", "python", 999)
+    assert records.of(later, (later,)) is None
+    server = Process(120, 1, 90, 90, "S", "python", 999)
+    keeper = Process(90, 1, 90, 90, "S", "sh", 390)
+    assert records.of(server, (server, replace(keeper, started=800))) is None
+    assert records.of(server, (server,)) is None
+    assert records.of(server, (server, keeper)) == record
+    assert records.of(replace(server, started=300), (server, keeper)) is None
