@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,11 @@ from eagletui.config.screen import screen_settings
 from eagletui.errors import EagletuiError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from eagletui.cli.prompter import TerminalPrompter
+    from eagletui.history.store import History
+    from eagletui.launching.operating import NodeOperator
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.nodes.base import Node
     from eagletui.ui.app import EagleApp
@@ -77,7 +82,15 @@ def _run_at_once(
         from eagletui.monitor.monitor import NodeMonitor
 
         opened, history = open_chosen(node, None, speed, scenario=scenario), history_of(node, speed)
-        return NodeMonitor(opened, port=port, log_path=log_path, on_failure=give_up, history=history)
+        monitor = NodeMonitor(opened, port=port, log_path=log_path, on_failure=give_up, history=history)
+        # Nobody restarts anything in the first second, and the watch should not wait for the libraries of it.
+        threading.Thread(target=bring_operator, args=(monitor, history), name="operator", daemon=True).start()
+        return monitor
+
+    def bring_operator(monitor: NodeMonitor, history: History) -> None:
+        from eagletui.cli.screen_watch import hand_over, screen_operator
+
+        hand_over(app, screen_operator(monitor, node, history))
 
     app = EagleApp(LazyMonitor(node, make, give_up), node_name=node, theme=theme)
     leave_when_the_terminal_is_gone(app.exit_from_thread)
@@ -100,7 +113,7 @@ async def _log_in_and_run(
     loading = asyncio.create_task(asyncio.to_thread(_load_screen))
     try:
         await _connect(node, prompter)
-        app_type, monitor_type = await loading
+        app_type, monitor_type, operator_maker = await loading
         failed: list[EagletuiError] = []
         app: EagleApp
 
@@ -108,8 +121,9 @@ async def _log_in_and_run(
             failed.append(error)
             app.exit()
 
-        monitor = monitor_type(node, port=port, log_path=log_path, on_failure=give_up, history=history_of(name))
-        app = app_type(monitor, node_name=name, theme=theme)
+        history = history_of(name)
+        monitor = monitor_type(node, port=port, log_path=log_path, on_failure=give_up, history=history)
+        app = app_type(monitor, node_name=name, theme=theme, operator=operator_maker(monitor, name, history))
         prompter.leave_first(app)
         leave_when_the_terminal_is_gone(app.exit_from_thread)
         await app.run_async()
@@ -121,11 +135,12 @@ async def _log_in_and_run(
         await node.aclose()
 
 
-def _load_screen() -> tuple[type[EagleApp], type[NodeMonitor]]:
+def _load_screen() -> tuple[type[EagleApp], type[NodeMonitor], Callable[[NodeMonitor, str, History], NodeOperator]]:
+    from eagletui.cli.screen_watch import screen_operator
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.ui.app import EagleApp
 
-    return EagleApp, NodeMonitor
+    return EagleApp, NodeMonitor, screen_operator
 
 
 async def _connect(node: Node, prompter: TerminalPrompter) -> None:

@@ -23,14 +23,26 @@ if TYPE_CHECKING:
 
 
 def operator_for(
-    node: Node, name: str, history: History | None, watch: Watch | None = None, on_intent: Callable[[Intent], None] = lambda _intent: None
-) -> NodeOperator:  # fmt: skip
+    node: Node,
+    name: str,
+    history: History | None,
+    watch: Watch | None = None,
+    *,
+    on_intent: Callable[[Intent], None] = lambda _intent: None,
+    requests: Callable[[], int | None] = lambda: None,
+) -> NodeOperator:
     """The operator of a node that is open, or will be. Raises ConfigError."""
     from eagletui.launching.operating import NodeOperator
 
-    loaded, guards = configured(), guards_for(name)
     return NodeOperator(
-        node, name=name, loaded=loaded, guards=guards, history=history, watch=watch, on_intent=on_intent
+        node,
+        name=name,
+        loaded=configured(),
+        guards=guards_for(name),
+        history=history,
+        watch=watch,
+        requests=requests,
+        on_intent=on_intent,
     )
 
 

@@ -43,10 +43,11 @@ class MonitorWatch:
         self.ended = kept.ended
         if kept.ended is None:
             raise AssertionError("a watch that ended tells how")
-        return _watched(kept.ended)
+        return watched_of(kept.ended)
 
 
-def _watched(ended: Ended) -> Watched:
+def watched_of(ended: Ended) -> Watched:
+    """How a watch ended, from how a waiting did."""
     text = ended.reason.text
     phases = tuple((phase.name, phase.seconds) for phase in ended.phases if phase.name != "serving")
     match ended.exit:

@@ -84,3 +84,6 @@ class Operator(Protocol):
 
     async def end_orphans(self, orphans: Sequence[Orphan]) -> str:
         """End exactly these, by pid and start, and say what became of them. Raises NodeError."""
+
+    async def aclose(self) -> None:
+        """Leave what runs (what was begun on the node goes on), and give the lock back. Never raises."""

@@ -111,3 +111,6 @@ class FakeOperator:
     async def end_orphans(self, orphans: Sequence[Orphan]) -> str:
         self.ended.append(tuple(orphans))
         return f"{len(orphans)} ended"
+
+    async def aclose(self) -> None:
+        """Nothing runs on a node."""
