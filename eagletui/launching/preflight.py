@@ -148,7 +148,7 @@ async def _flags(acting: Acting, recipe: Recipe, asked: Asked) -> FlagAnswer:
         env=recipe.env,
         path=env.get("PATH", DEFAULT_PATH),
     )
-    done = await acting.run(command, timeout=SECONDS + 4.0, limit=1 << 20)
+    done = await acting.run(command, timeout=SECONDS + 3.0, limit=1 << 20)
     return parse_check_flags(done.stdout, done.exit_status)
 
 

@@ -25,8 +25,8 @@ from eagletui.shell.preflight import FIND_PROGRAM
 from eagletui.shell.processes import as_text
 from eagletui.shell.script import Command, Script
 
-SECONDS = 12
-"""That the engine's import may take: within the 20 s of preflight, and longer than an import from a warm disk (4 to 8 s)."""
+SECONDS = 15
+"""That the engine's import may take: within the 20 s of preflight, and longer than an import from a warm disk (SGLang 0.5.23: 11 s of one core)."""
 MAX_OPTIONS = 5_000
 """Names that are kept of an answer: SGLang has about 500."""
 
@@ -67,7 +67,7 @@ def tell(key, **values):
     answer.flush()
 option = re.compile(r"--?[A-Za-z][A-Za-z0-9_.-]{0,80}\Z")
 sources = {
-    "sglang": ("srt/server_args.py", "srt/arg_groups", "cli/serve.py"),
+    "sglang": ("srt/server_args.py", "srt/arg_groups", "srt/arg_groups/fields", "cli/serve.py"),
     "vllm": ("engine/arg_utils.py", "entrypoints/openai/cli_args.py", "entrypoints/cli/serve.py", "entrypoints/serve/utils/cli_args.py"),
 }[engine]
 names, files, version, why = set(), 0, None, None
@@ -250,7 +250,7 @@ def _object(line: str) -> dict[str, object]:
 
 
 _LATE = frozenset({124, 137, 142})
-"""Exit statuses of a time that was over: timeout(1), its KILL, and the alarm as sh tells it."""
+"""Exit statuses of a time that was over: timeout(1), its KILL, and the alarm as sh tells it. A node tells none (None) of what a signal ended."""
 
 
 def parse_check_flags(stdout: bytes, exit_status: int | None) -> FlagAnswer:
@@ -280,5 +280,5 @@ def parse_check_flags(stdout: bytes, exit_status: int | None) -> FlagAnswer:
                     _texts(parsed.get("options")),
                     _text(parsed.get("text")),
                 )
-    late = parser is None and (exit_status is None or exit_status in _LATE)
+    late = parser is None and (exit_status is None or exit_status < 0 or exit_status in _LATE)
     return FlagAnswer(word if word in {"found", "absent", "other"} else None, interpreter, scan, parser, late)

@@ -396,6 +396,23 @@ def test_the_port(listeners: tuple[Listener, ...], readable: bool, result: str) 
     assert check_port(30000, Details(), OURS).result == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("words", "args", "program", "model"),
+    [
+        (("/m", "--tp", "2"), ("--model-path", "/m", "--tp", "2"), "sglang", "/m"),
+        (("--model-path", "/m", "--model-type", "llm"), ("--model-path", "/m"), "sglang", "/m"),
+        (("/m", "--model-type=diffusion"), ("--model-path", "/m"), None, "/m"),
+        (("--model-type",), (), "sglang", None),
+    ],
+)
+def test_what_sglang_serve_hands_on(
+    words: tuple[str, ...], args: tuple[str, ...], program: str | None, model: str | None
+) -> None:
+    found = asked("sglang", "serve", *words)
+    assert (found.args, found.program) == (args, program)
+    assert [one.path for one in found.models] == ([] if model is None else [model])
+
+
 def test_derived_ports() -> None:
     attention = sglang("--port", "30000", "--dp", "2", "--tp", "2", "--enable-dp-attention", "--nccl-port", "40000")
     assert [derived.port for derived in attention.derived] == [*range(30233, 30241), 40000]

@@ -171,9 +171,9 @@ def flags(
 ) -> FlagAnswer:
     variables = {"PYTHONPATH": str(PACKAGES), "HOME": str(folder)} | env
     command = ask_check_flags(
-        engine, args, program=program, cwd=str(folder), env=variables.items(), path="/usr/bin:/bin", seconds=10
+        engine, args, program=program, cwd=str(folder), env=variables.items(), path="/usr/bin:/bin", seconds=60
     )
-    status, output, errors = run(command, folder, shell)
+    status, output, errors = run(command, folder, shell, timeout=90)
     assert errors == b""
     return parse_check_flags(output, status)
 
@@ -203,6 +203,10 @@ def package(folder: Path, text: str) -> str:
     for init in (srt.parent / "__init__.py", srt / "__init__.py"):
         init.write_text("print('noise on stdout')\n")
     (srt / "server_args.py").write_text(text)
+    (srt / "arg_groups" / "fields").mkdir(parents=True)
+    (srt / "arg_groups" / "fields" / "spec.py").write_text(
+        "class Spec:\n    speculative_num_steps: A[int, 'Steps.'] = 1\n"
+    )
     return str(folder / "packages")
 
 
@@ -232,21 +236,23 @@ class ServerArgs:
 def test_an_engine_that_cannot_be_imported_is_read(tmp_path: Path, begin: str, why: str) -> None:
     answer = flags(tmp_path, "sh", "--model", "a", PYTHONPATH=package(tmp_path, SOURCE.format(begin=begin)))
     assert answer.scan is not None
-    assert set(answer.scan.options) == {"--model-path", "--cuda", "--tp-size"}
+    assert set(answer.scan.options) == {"--model-path", "--cuda", "--tp-size", "--speculative-num-steps"}
     assert answer.parser is not None
     assert why in (answer.parser.text or "")
 
 
 def test_an_import_that_takes_too_long_leaves_what_was_read(tmp_path: Path) -> None:
-    place = package(tmp_path, SOURCE.format(begin="import time; time.sleep(60)"))
-    command = ask_check_flags(
-        "sglang", ["--model", "a"], program=sys.executable, cwd="/", env=[("PYTHONPATH", place)], path="", seconds=2
-    )
-    status, output, _ = run(command, tmp_path, "sh")
-    answer = parse_check_flags(output, status)
+    place = package(tmp_path, SOURCE.format(begin="import signal; os.kill(os.getpid(), signal.SIGALRM)"))
+    answer = flags(tmp_path, "sh", "--model", "a", PYTHONPATH=place)  # as if the time were over just then
     assert (answer.late, answer.parser) == (True, None)
     assert answer.scan is not None
     assert "--tp-size" in answer.scan.options
+    (Path(place) / "sglang" / "srt" / "server_args.py").write_text("import time; time.sleep(600)\n")
+    command = ask_check_flags(
+        "sglang", ["--model", "a"], program=sys.executable, cwd="/", env=[("PYTHONPATH", place)], path="", seconds=1
+    )
+    status, output, _ = run(command, tmp_path, "sh")
+    assert parse_check_flags(output, status).late
 
 
 def test_it_runs_in_the_launchs_environment_with_cuda_hidden(tmp_path: Path) -> None:

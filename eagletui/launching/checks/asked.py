@@ -135,16 +135,38 @@ def _draft(flags: Mapping[str, tuple[str, ...]]) -> str | None:
     return _last(flags, "speculative-config.model") or (inside if isinstance(inside, str) else None)
 
 
+def _served(args: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """What `sglang serve` hands to the server's own parser: it takes a model without a flag, and keeps `--model-type`. True: another backend is named."""
+    rest = list(("--model-path", *args) if args and not args[0].startswith("-") else args)
+    kept: list[str] = []
+    kind = "auto"
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if name != "--model-type":
+            kept.append(word)
+        elif equals:
+            kind = value
+        elif rest:
+            kind = rest.pop(0)
+    return tuple(kept), kind not in {"auto", "llm"}
+
+
 def _launch(argv: Sequence[str]) -> tuple[str | None, tuple[str, ...], str | None]:
-    """Who runs the engine, what the engine reads, and the wrapper that cannot be seen through."""
+    """Who runs the engine, what the engine's parser reads, and the wrapper that cannot be seen through."""
     for at in range(len(argv)):
         launch = launch_of(argv[at:])
         if launch is None:
             continue
-        opaque = at > 0 and posixpath.basename(argv[0]) not in _SEE_THROUGH
-        if opaque or any(word.startswith("sglang_router") for word in argv[at : len(argv) - len(launch.args)]):
-            return None, launch.args, argv[0] if opaque else "the router"
-        return argv[at], launch.args, None
+        before = argv[at : len(argv) - len(launch.args)]
+        args, other = launch.args, False
+        if launch.engine == "sglang" and before[-1] == "serve":
+            args, other = _served(args)
+        if at > 0 and posixpath.basename(argv[0]) not in _SEE_THROUGH:
+            return None, args, argv[0]
+        if other or any(word.startswith("sglang_router") for word in before):
+            return None, args, "the router" if not other else "another backend of sglang"
+        return argv[at], args, None
     return None, (), argv[0] if argv else None
 
 
@@ -159,6 +181,8 @@ def asked_of(recipe: Recipe) -> Asked:
         return Asked(None, wrapper=wrapper, port=recipe.port)
     engine = parts.engine
     flags = {item.key: item.values for item in parts.items}
+    if engine == "sglang" and "model-path" not in flags and args[:1] == ("--model-path",):
+        flags["model-path"] = args[1:2]  # `sglang serve MODEL`
     named = _last(flags, "port")
     port = int(named) if named and named.isascii() and named.isdigit() and len(named) < 6 else None
     port = port or recipe.port or DEFAULT_PORT[engine]
