@@ -14,7 +14,7 @@ from typing import Final, Literal
 from eagletui.errors import StopFailedError
 from eagletui.gpus.model import Gpu, GpuReport
 from eagletui.launching.acting import Acting
-from eagletui.launching.looking import see_gpus
+from eagletui.launching.looking import find_servers, see_gpus
 from eagletui.launching.plan import Holder
 from eagletui.launching.steps import TIMEOUT_S, StepName
 from eagletui.launching.words import plain
@@ -190,6 +190,7 @@ async def gpus_free(
     limit = TIMEOUT_S[StepName.GPUS] if timeout_s is None else timeout_s
     began = time.monotonic()
     steady: list[int] = []
+    asked: set[int] = set()
     while True:
         report = await see_gpus(acting.node)
         passed = time.monotonic() - began
@@ -203,6 +204,11 @@ async def gpus_free(
                 f"whether the GPUs are free is not known: {why}. The server is stopped; look at nvidia-smi on the node"
             )
         left = not_free(report, floor, members, needed=needed, for_launch=for_launch)
+        strangers = {holder.pid for holder in holders if holder.whose == "unknown"} - asked
+        if left and strangers:  # they began after the inventory was made
+            asked |= strangers
+            inventory = await find_servers(acting.node)
+            holders = holders_of(report, inventory, members, wanted)
         used = sum(gpu.mem_used_mib or 0 for gpu in report.gpus if _uuid(gpu) in wanted)
         steady = [*steady, used][-STEADY_LOOKS:]
         if not left or acting.dry:
