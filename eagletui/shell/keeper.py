@@ -32,7 +32,8 @@ from typing import Final
 
 from eagletui.shell.fragments import FENCE
 from eagletui.shell.processes import as_text
-from eagletui.shell.records import ALIVE, PLACE, Written, written_of
+from eagletui.shell.record_texts import ALIVE, PLACE
+from eagletui.shell.records import Written, written_of
 from eagletui.shell.script import Command, Script
 
 TAIL_LINES: Final = 20

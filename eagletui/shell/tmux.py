@@ -13,7 +13,7 @@ from typing import Final
 
 from eagletui.shell.fragments import FENCE
 from eagletui.shell.keeper import PREPARE, START
-from eagletui.shell.records import PLACE
+from eagletui.shell.record_texts import PLACE
 from eagletui.shell.script import Command, Script
 
 # $1 the keeper's text, $2 the record's directory, $3 the log. Stands between single quotes, so it holds none.

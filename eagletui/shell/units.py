@@ -24,7 +24,7 @@ from typing import Final
 
 from eagletui.shell.fragments import FENCE, READ_PROCESS
 from eagletui.shell.keeper import PREPARE, START
-from eagletui.shell.records import PLACE
+from eagletui.shell.record_texts import PLACE
 from eagletui.shell.script import Command, Script
 
 PROPERTIES: Final[tuple[tuple[str, str], ...]] = (
