@@ -168,14 +168,15 @@ class Waiting:
             return self._no_link(snapshot)
         if not snapshot.discovered:
             return self._not_seen(snapshot)
-        stood = self._stood((None if server is None else _launch(server), verdict.state), snapshot.at)
+        # Whoever restarts it has not launched yet, or its process is not there yet.
+        absent = server is None or verdict.state is State.ABSENT
+        coming = absent and (snapshot.under_way is not None or verdict.state is State.STARTING)
+        stood = self._stood((None if server is None else _launch(server), verdict.state, coming), snapshot.at)
         if verdict.reason.code in PASSING:
             return None
-        if server is None or verdict.state is State.ABSENT:
+        if absent:
             if verdict.state is State.CRASHED:
                 return self._died(snapshot, stood)
-            # Whoever restarts it has not launched yet, or its process is not there yet.
-            coming = snapshot.under_way is not None or verdict.state is State.STARTING
             return ABSENT if stood >= self._limits.absent_s and not coming else None
         rule = self._rules.get(verdict.state)
         return None if rule is None else rule(snapshot, stood)

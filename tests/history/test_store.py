@@ -132,6 +132,29 @@ def test_else_those_of_the_same_engine_model_and_tp(history: History) -> None:
         assert history.earlier(replace(other, **changed), ME) == ()
 
 
+def test_those_of_the_same_profile_come_before_all_others(history: History) -> None:
+    other = replace(KIND, fingerprint="other")
+    history.record(
+        replace(launch(1, weights=1.0, kind=other), profile="tiny", variant="fast", record="20261201-a", who="me@here")
+    )
+    history.record(launch(2, weights=2.0))
+    history.record(
+        replace(launch(3, weights=3.0, kind=replace(KIND, model="/models/y", fingerprint="f3")), profile="tiny")
+    )
+    assert [one.ready_s for one in history.earlier(KIND, ME)] == [12.0]
+    assert [one.ready_s for one in history.earlier(KIND, ME, "tiny")] == [11.0]
+    assert [one.ready_s for one in history.earlier(KIND, ME, "unknown")] == [12.0]
+    history.record(replace(launch(4, weights=4.0), profile="tiny"))
+    assert [one.ready_s for one in history.earlier(KIND, ME, "tiny")] == [14.0]
+    first = rows(history)[0]
+    assert (first["profile"], first["variant"], first["record"], first["who"]) == (
+        "tiny",
+        "fast",
+        "20261201-a",
+        "me@here",
+    )
+
+
 def test_launches_of_unknown_tp_are_alike(history: History) -> None:
     kind = replace(KIND, tp=None, model=None)
     history.record(launch(1, kind=kind))

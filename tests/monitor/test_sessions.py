@@ -18,8 +18,11 @@ from eagletui.monitor.sessions import Sessions
 from eagletui.nodes.base import Completed, Stream
 from eagletui.nodes.local import LocalNode
 from eagletui.shell.follow import HeadReader, follow_from, follow_last
+from eagletui.shell.keeper import ask_keeper_state
 from eagletui.shell.poll import start_poll
-from eagletui.shell.script import Command
+from eagletui.shell.processes import ask_processes
+from eagletui.shell.records import ask_records
+from eagletui.shell.script import Command, Script
 from eagletui.shell.scripts import KEPT_LOG, LOOP_TOOL, RUN_TOOL
 from tests.requires import require
 
@@ -86,6 +89,24 @@ async def test_commands_wait_for_each_other(most: int) -> None:
     assert few.limit == most
     assert node.refused < 12
     assert few.note is None  # nothing is asked less often
+
+
+async def test_what_restarts_a_server_comes_before_what_only_looks() -> None:
+    node = FewNode(1)
+    few = Sessions(node)
+    few.limit = 1
+    order: list[str] = []
+
+    async def run(command: Command) -> None:
+        await few.run(command)
+        order.append(command.script.name)
+
+    slow = asyncio.create_task(few.run(Command(RUN_TOOL, ("5", "sleep", "0.3"))))
+    await asyncio.sleep(0.05)
+    acts = Command(Script("acts", "exit 0\n", reads_only=False))
+    await asyncio.gather(slow, run(ask_processes()), run(ask_records()), run(ask_keeper_state("none")), run(acts))
+    assert sorted(order[:2]) == ["acts", "keeper-state"]
+    assert node.refused == 0
 
 
 async def test_no_session_at_all_is_the_nodes_own_sentence() -> None:

@@ -13,6 +13,7 @@ from eagletui.monitor.link import LOGIN_HINT
 from eagletui.monitor.snapshot import Health, Link, Snapshot, Throughput, Verdict
 from eagletui.monitor.waiting import Limits, Waiting
 from eagletui.servers.model import Inventory, Reason, State
+from eagletui.servers.record import Record
 from tests.ui import scenes
 
 STEP_S = 0.25
@@ -40,6 +41,9 @@ BLIND = seen(
     log=replace(STARTING.log, error="It cannot be read."),
 )
 LOST = scenes.reconnecting()
+COMING = replace(NOBODY, under_way=Record("20261201-a", "restart", "", "me@here", step="gpus-free"))
+"""Somebody restarts it: the old one is gone, and the new one not launched."""
+NEVER = seen(scenes.crashed(), State.CRASHED, "never-started", diagnosis=None)
 
 
 def run(steps: Steps, limits: Limits = Limits(), port: int | None = None) -> tuple[int | None, float, Waiting]:  # noqa: B008 - frozen
@@ -80,6 +84,10 @@ def run(steps: Steps, limits: Limits = Limits(), port: int | None = None) -> tup
         pytest.param([(LOST, 90)], 20, 60, id="lost"),
         pytest.param([(LOST, 50), (STARTING, 20), (LOST, 50), (READY, 1)], 0, 120, id="lost and back twice"),
         pytest.param([(scenes.needs_person(), 9)], 20, 0, id="a login needs a person"),
+        pytest.param([(COMING, 90), (STARTING, 20), (READY, 1)], 0, 110, id="a restart that has not launched yet"),
+        pytest.param([(COMING, 90), (NOBODY, 9)], 14, 96, id="a restart that was left"),
+        pytest.param([(seen(NOBODY, State.STARTING), 5), (seen(NOBODY, State.CRASHED, "never-started"), 9)], 13, 9, id="no process came of it"),
+        pytest.param([(NEVER, 9)], 13, 4, id="died at once"),
         pytest.param([(replace(NOBODY, discovered=False), 90)], 20, 60, id="the node tells nothing"),
     ],
 )  # fmt: skip

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eagletui.logs.state import LogState, Progress
-from eagletui.servers.model import LogSource, Member, Server, State
+from eagletui.logs.state import LogState, Phase, Progress
+from eagletui.servers.model import LogSource, Member, Reason, Server, State
 from eagletui.servers.stalls import Moves, Stillness, stillness
 from eagletui.servers.verdict import Evidence, HealthSeen, judge, missing_ranks, worst
 from tests.servers.nodes import Listening, PaperNode, sglang
@@ -154,6 +154,57 @@ def test_states(evidence: dict[str, Any], state: State, code: str) -> None:
     assert (found, reason.code) == (state, code)
     assert reason.text
     assert "\n" not in reason.text
+
+
+def test_what_we_stopped_is_no_crash_whatever_comes_of_it() -> None:
+    dead = replace(UP, launcher=replace(UP.launcher, state="X"))
+    for log in (LogState(), CRASHED, READY):
+        for exit_status in (None, 0, 137, 247):
+            ours = Evidence(
+                server=dead,
+                launcher_alive=False,
+                alive=0,
+                log=log,
+                asked_to_stop=True,
+                exit_status=exit_status,
+                gone_s=12.4,
+            )
+            assert judge(ours) == (State.ABSENT, Reason("stopped", "stopped by eagletui 0:12 ago"))
+            left = judge(replace(ours, alive=3, missing=(RANK,)))
+            assert left == (
+                State.STOPPING,
+                Reason("stopping", "stopping, ended by eagletui: 3 of its processes are left"),
+            )
+        drains = judge(
+            Evidence(server=UP, launcher_alive=True, alive=4, log=log, stopping=True, missing=(RANK,), running=2)
+        )
+        assert drains == (
+            State.STOPPING,
+            Reason("draining", "eagletui asked it to stop, and it drains; 2 requests still run"),
+        )
+        assert (
+            judge(Evidence(server=dead, launcher_alive=False, alive=0, log=log, exit_status=137, was_ready=True))[0]
+            is State.CRASHED
+        )
+
+
+def test_a_launch_of_ours_that_no_engine_came_of_never_started() -> None:
+    dead = replace(UP, launcher=replace(UP.launcher, state="X"))
+    never = Evidence(
+        server=dead, launcher_alive=False, alive=0, recorded=True, exit_status=127, printed="env: 'pyton': No such file"
+    )
+    assert judge(never) == (
+        State.CRASHED, Reason("never-started", "never started: exit status 127 (no such program): env: 'pyton': No such file"),
+    )  # fmt: skip
+    assert judge(replace(never, printed=None, log_empty=True))[1].text.endswith(
+        "(no such program), and its log is empty"
+    )
+    loading = replace(never, log=LogState("starting", "weights", (Phase("launch", "done", 9.0),)), exit_status=137)
+    assert judge(loading)[1].code == "died"
+    assert "ended by SIGKILL (exit status 137)" in judge(loading)[1].text
+    assert judge(replace(loading, never_ran=True))[1].code == "never-started"
+    assert judge(replace(never, recorded=False))[1].code == "died"
+    assert judge(replace(loading, exit_status=0, was_ready=True))[0] is State.ABSENT
 
 
 def test_sentences_say_what_is_known() -> None:
