@@ -178,7 +178,7 @@ async def _copied(acting: Acting, record: Record, recipe: Recipe, raw: bytes) ->
         raise NothingThereError(f"The record {plain(old)} is no longer on the node, or it launched nothing.")
     before = known.record
     try:
-        argv = edits_of(before.command, record.command) if before.command != record.command else ()
+        argv = edits_of(before.command, recipe.argv) if before.command != recipe.argv else ()
         command = ask_record_copy(
             acting.fence.arguments,
             record.id,

@@ -23,6 +23,7 @@ from eagletui.shell.keeper import KeeperState, Output
 from eagletui.shell.masking import MASK
 from eagletui.shell.records import KEPT, Written
 from tests.launching.acting import Place, acting_here, take_over
+from tests.locked import end_session
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nodes are Linux")
 SECRET = "sk-launch-7f3e9d1c5b"
@@ -143,6 +144,17 @@ async def test_a_launch_again_from_its_record_needs_nothing_secret_here(place: P
         )
     with pytest.raises(NothingThereError, match="no longer"):
         await place.written(again, previous="20200101T000000000Z-aaaaaa")
+
+
+async def test_a_launch_whose_keeper_was_ended_with_it_is_not_waited_for(place: Place) -> None:
+    launched = await launch(place.acting, await place.written(place.recipe("sleep", "600")))
+    assert launched.record.keeper is not None
+    end_session(*launched.record.keeper)
+    began = time.monotonic()
+    with pytest.raises(NeverStartedError, match="its keeper was ended, too") as caught:
+        await verify(place.acting, launched)
+    assert time.monotonic() - began < STARTED_WITHIN_S + SLACK_S
+    assert caught.value.status is None
 
 
 async def test_the_fence(place: Place) -> None:
