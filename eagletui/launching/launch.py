@@ -12,7 +12,7 @@ from eagletui.launching.acting import Acting
 from eagletui.launching.launchers.base import STARTED, Launcher
 from eagletui.launching.launchers.registry import launcher as launcher_of
 from eagletui.launching.steps import TIMEOUT_S, StepName
-from eagletui.launching.verify import POLL_S, Launched, never_started, written
+from eagletui.launching.verify import LOOK_S, POLL_S, Launched, never_started, written
 from eagletui.launching.words import plain
 from eagletui.nodes.base import Completed
 from eagletui.servers.record import Record
@@ -41,7 +41,7 @@ async def launch(acting: Acting, record: Record, *, by: Launcher | None = None) 
     until = began + TIMEOUT_S[StepName.LAUNCH]
     done = await acting.run(chosen.start(acting.fence.arguments, record), timeout=TIMEOUT_S[StepName.LAUNCH])
     if acting.dry:
-        state = chosen.read_look(await acting.run(chosen.look(record), timeout=TIMEOUT_S[StepName.VERIFY]))
+        state = chosen.read_look(await acting.run(chosen.look(record), timeout=LOOK_S))
         return Launched(record, state, began)
     word, handle = chosen.read_start(done)
     if word != STARTED:
@@ -50,8 +50,7 @@ async def launch(acting: Acting, record: Record, *, by: Launcher | None = None) 
         record = replace(record, handle=handle)
     acting.tell("started, waiting for its pid", ())
     while True:
-        left = max(POLL_S, until - time.monotonic())
-        state = chosen.read_look(await acting.run(chosen.look(record), timeout=left))
+        state = chosen.read_look(await acting.run(chosen.look(record), timeout=LOOK_S))
         found = written(Launched(record, state, began))
         if state.process is not None or state.exit_status is not None:
             return found

@@ -145,6 +145,9 @@ async def create(acting: Acting, record: Record, recipe: Recipe | None) -> Recor
     its secrets never come here. Raises RefusedError where it cannot be written (nothing was touched), NothingThereError where the record to copy is
     gone, OvertakenError, NodeError.
     """
+    if recipe is not None and (not recipe.argv or not recipe.cwd.startswith("/") or not recipe.log.startswith("/")):
+        text = "A launch needs a command, and its folder and its log by their whole paths. Correct the profile."
+        raise RefusedError(text, code="no-record")
     whole = record if recipe is None else with_recipe(record, recipe)
     raw = encode_record(whole)
     if recipe is not None and recipe.source == "record":

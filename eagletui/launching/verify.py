@@ -21,6 +21,8 @@ from eagletui.shell.keeper import KeeperState
 
 POLL_S: Final = 0.2
 """Between two looks at a launch."""
+LOOK_S: Final = 5.0
+"""For one look: a node that is busy loading, or a slow link, takes a second."""
 SETTLED_S: Final = 1.0
 """How long a launch has to live before it counts as started: a program that is missing, or cannot be run, is over in less."""
 LOST_S: Final = 1.0
@@ -87,7 +89,7 @@ async def verify(
     """
     chosen = by or launcher_of(launched.record.launcher)
     if acting.dry:
-        await acting.run(chosen.look(launched.record))
+        await acting.run(chosen.look(launched.record), timeout=LOOK_S)
         return launched
     until = launched.began + STARTED_WITHIN_S
     alive_since = lost_since = None
@@ -112,7 +114,7 @@ async def verify(
                 raise never_started(launched)
         acting.tell(_told(launched), ())
         await asyncio.sleep(POLL_S)
-        done = await acting.run(chosen.look(launched.record), timeout=max(1.0, until - clock()))
+        done = await acting.run(chosen.look(launched.record), timeout=LOOK_S)
         launched = written(replace(launched, state=chosen.read_look(done)))
 
 

@@ -194,6 +194,9 @@ async def test_where_no_record_can_be_written_nothing_is_done(place: Place, monk
     bad = replace(place.recipe("sleep", "600"), argv=("sleep", "6\x0000"))
     with pytest.raises(RefusedError, match="NUL"):
         await create(place.acting, Record(new_id(), "start", "", ""), bad)
+    for change in ({"argv": ()}, {"log": "a.log"}, {"cwd": "work"}):
+        with pytest.raises(RefusedError, match="whole paths"):
+            await create(place.acting, Record(new_id(), "start", "", ""), replace(place.recipe("x"), **change))
 
 
 ALIVE = KeeperState(
