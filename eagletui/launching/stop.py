@@ -21,7 +21,7 @@ from eagletui.launching.steps import EMPTY_SCAN_EVERY_S, EMPTY_SCANS, GRACE_S, K
 from eagletui.launching.words import age, plain
 from eagletui.servers.family import Identity
 from eagletui.servers.model import Process, Server
-from eagletui.servers.targets import Target
+from eagletui.servers.targets import Target, is_sshd
 from eagletui.shell.signals import ANOTHER_NAMESPACE, Fate, SignalName, ask_signal, parse_signal
 from eagletui.shell.waits import ask_waits, parse_waits
 
@@ -197,6 +197,8 @@ class _Stop:
             one = waiting.get(process.pid)
             where = "" if one is None or not one.where else f" in {' < '.join(plain(name) for name in one.where[:3])}"
             fate = next((told.fate for told in reversed(self.told) if told.pid == process.pid), None)
+            if process in now.members.spared:
+                fate = "refused" if is_sshd(process) else "ancestor"
             lines.append(
                 f"{line_of(process)}: {_why_left(one.state if one is not None else process.state, fate)}{where}"
             )

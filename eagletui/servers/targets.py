@@ -54,6 +54,11 @@ def carries_us(own_pid: int, processes: Sequence[Process]) -> frozenset[int]:
     return frozenset({own_pid, *ancestors(own_pid, {process.pid: process.ppid for process in processes})})
 
 
+def is_sshd(process: Process) -> bool:
+    """Whether a process is a login daemon's, by its name in the kernel."""
+    return _SSHD.match(process.comm) is not None
+
+
 def members_now(
     target: Target,
     processes: Sequence[Process],
@@ -70,7 +75,7 @@ def members_now(
         process for process in family if not process.gone and process.pid > 1 and process.pid not in target.keepers
     )
     carrying = carries_us(own_pid, processes)
-    signalled = tuple(process for process in alive if process.pid not in carrying and not _SSHD.match(process.comm))
+    signalled = tuple(process for process in alive if process.pid not in carrying and not is_sshd(process))
     return Members(alive, signalled)
 
 
