@@ -88,6 +88,8 @@ class Engine:
         """When the kernel killed one of its processes, by its own clock."""
         self._offset = utc_offset
         self._awaited = self._due_at()
+        self._over = math.inf
+        """From when nothing of it is there any more, as far as that was seen."""
         self._looked = 0.0
         self._player = Player(recording.channel("log"), began=launched, speed=speed)
         self._bodies = {(str(r.extra.get("path")), r.extra.get("phase")): r.data for r in recording.channel("http")}
@@ -221,6 +223,8 @@ class Engine:
         """Its family, dead members that nobody reaped yet included."""
         e, life = self.e(now), self.life
         found: list[Proc] = []
+        if e >= self._over:
+            return found
         made = processes.family(
             self.pid, self.settings.argv, self.launched, self.speed, min(e, life.halted),
             ranks=life.ranks, parent=self.parent, group=self.group, cwd=self.cwd,
@@ -236,6 +240,8 @@ class Engine:
                 found.append(
                     replace(proc, ppid=above, state="Z", threads=threads, argv=(), title=None, busy=0.0, rss_mib=0)
                 )
+        if not found and life.is_gone(e):
+            self._over = e
         return found
 
     def gpu_time(self, index: int, now: float) -> float | None:

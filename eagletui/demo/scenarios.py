@@ -111,7 +111,7 @@ _ALL: Final = (
         (Said(0.0, "TP3", _OUT_OF_MEMORY), Said(0.4, "", SIGQUIT)), gone=2.5, again=True, recorded=True,
     ),
     Scenario(
-        "rank-dies", "the kernel kills a rank for memory while it serves", _JUST_READY, shape.READY + 20.0,
+        "rank-dies", "the kernel kills a rank for memory while it serves", _JUST_READY, shape.READY + 8.0,
         (
             Said(0.6, "", "Subprocess scheduler_5 (pid={pid}) crashed with exit code -9. Triggering SIGQUIT for cleanup..."),
             Said(0.7, "", SIGQUIT),
@@ -127,7 +127,7 @@ _ALL: Final = (
         kills=1, recorded=True, names=("killed",),
     ),
     Scenario(
-        "stalls", "generation stops while /health still answers", _JUST_READY, shape.READY + 20.0, names=("hang",),
+        "stalls", "generation stops while /health still answers", _JUST_READY, shape.READY + 8.0, names=("hang",),
     ),
     Scenario(
         "kept-by-systemd", "the server is a systemd unit: restarting it is systemd's", _JUST_READY, cgroup="/system.slice/sglang.service",

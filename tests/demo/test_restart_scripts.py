@@ -17,6 +17,7 @@ from eagletui.shell.context import (
     parse_launch_context,
     parse_login_environment,
 )
+from eagletui.shell.flag_check import FlagAnswer, ask_check_flags, parse_check_flags
 from eagletui.shell.keeper import KeeperState, ask_keeper_state, ask_launch, parse_keeper_state, parse_launch
 from eagletui.shell.leftovers import (
     PLACE,
@@ -333,6 +334,31 @@ def test_what_a_node_is_to_a_launch(place: Place) -> None:
     )
     assert nothing.program is not None
     assert (nothing.program.word, nothing.complete) == ("absent", True)
+
+
+def test_what_the_engines_parser_says_of_flags(place: Place) -> None:
+    path = "/usr/local/bin:/usr/bin:/bin"
+
+    def asked(program: str, *args: str) -> FlagAnswer:
+        command = ask_check_flags("sglang", args, program=program, cwd="/", env=(("A", "b"),), path=path)
+        said = place.run(command)
+        return parse_check_flags(said.stdout, said.status)
+
+    bare = asked("python3", "--tp", "8")  # neither has an SGLang there
+    assert (bare.word, bare.parser) == ("found", None)
+    assert bare.scan is not None
+    assert (bare.scan.options, (bare.scan.text or "").startswith("no sglang is installed for ")) == ((), True)
+    assert asked("sh").word == "other"
+    assert asked("no-such").word == "absent"
+    if isinstance(place, Simulated):
+        for program in ("/opt/venv/bin/python3", "/opt/venv/bin/sglang"):
+            good, strange, wrong = (
+                asked(program, "--model-path", "m", *more) for more in ((), ("--tpp", "8"), ("--tp", "x"))
+            )
+            assert good.scan is not None
+            assert {"--tp", "--tp-size", "--mem-fraction-static"} <= set(good.scan.options)
+            found = [(one.parser.error, one.parser.extras) for one in (good, strange, wrong) if one.parser is not None]
+            assert found == [(None, ()), (None, ("--tpp", "8")), ("argument --tp: invalid int value: 'x'", ())]
 
 
 def test_what_a_login_gets(place: Place) -> None:
