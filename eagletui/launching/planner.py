@@ -261,7 +261,7 @@ class Planner:
 
     # ---- all of it ----
 
-    def _origin(self, recipe: Recipe | None) -> tuple[str, ...]:
+    def origin(self, recipe: Recipe | None) -> tuple[str, ...]:
         """Whose profile it is, where it is not the person's own: a project's file may have come with somebody else's repository."""
         loaded = self._loaded
         if recipe is None or recipe.source != "profile" or loaded is None or loaded.project is None:
@@ -305,7 +305,7 @@ class Planner:
             others=guards.others(found.inventory, server, holders),
             refusals=tuple(refusals),
             questions=self._questions(wish, found),
-            notes=(*found.notes, *self._origin(recipe)),
+            notes=(*found.notes, *self.origin(recipe)),
             previous=wanted.source if wanted.source is not None else own,
             grace_s=grace,
             locks=locks,

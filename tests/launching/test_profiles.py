@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from eagletui.config.choose import Guards
+from eagletui.config.load import read_config
 from eagletui.config.models import Profile
 from eagletui.engines.command_line import BadChangeError
+from eagletui.launching.planner import Planner
 from eagletui.launching.profiles import command_of, match_of, port_of
+from eagletui.launching.recipe import Recipe
+
+if TYPE_CHECKING:
+    from eagletui.nodes.base import Node
 
 LLAMA = Profile.model_validate({
     "command": "taskset -c 0-7 python -m sglang.launch_server --model-path /m/llama --tp 8 --port 30000",
@@ -65,3 +75,14 @@ def test_a_running_command_is_known_again(flags: str, found: tuple[str, str | No
     )
     assert told == found
     assert match_of(PROFILES, ["qwen"], shlex.split(f"{RUNNING} {flags}")) is None
+
+
+def test_a_plan_says_when_its_profile_came_with_the_project(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[profiles.mine]\ncommand = "x"\n')
+    (tmp_path / "eagletui.toml").write_text('[profiles.theirs]\ncommand = "x"\n')
+    loaded = read_config(tmp_path / "config.toml", tmp_path / "eagletui.toml")
+    planner = Planner(cast("Node", None), name="gpu", loaded=loaded, guards=Guards(), history=None)
+    recipe = Recipe(("x",), (), "/", "/x.log", "profile", profile="theirs")
+    assert [str(tmp_path / "eagletui.toml") in note for note in planner.origin(recipe)] == [True]
+    assert planner.origin(replace(recipe, profile="mine")) == ()
+    assert planner.origin(replace(recipe, source="record")) == ()
