@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import signal
 import time
@@ -17,8 +18,6 @@ from eagletui.shell.script import Command
 from tests.shell.sh import run
 from tests.sshd import free_port
 
-TOKEN = "atokenforthistest"
-
 
 @dataclass(slots=True)
 class Locked:
@@ -27,12 +26,13 @@ class Locked:
     folder: Path
     shell: str
     port: int
+    token: str = field(default_factory=lambda: secrets.token_hex(16))
     looked: list[KeeperState] = field(default_factory=list)
 
     @property
     def fence(self) -> tuple[str, str]:
         """What scripts begin with."""
-        return str(self.port), TOKEN
+        return str(self.port), self.token
 
     @property
     def records(self) -> Path:
@@ -62,12 +62,12 @@ class Locked:
 def locked(folder: Path, shell: str = "sh") -> Iterator[Locked]:
     """The lock is taken, and given back; what was launched meanwhile is ended."""
     place = Locked(folder, shell, free_port())
-    status, _, said = place.run(ask_lock_take([place.port], TOKEN, "me@here", "test", "launch"))
+    status, _, said = place.run(ask_lock_take([place.port], place.token, "me@here", "test", "launch"))
     assert status == 0, said
     try:
         yield place
     finally:
-        place.run(ask_lock_release([place.port], TOKEN))
+        place.run(ask_lock_release([place.port], place.token))
         shutil.rmtree(f"/tmp/eagletui-lock-{place.port}", ignore_errors=True)  # where a test gave it to another
         end_launches(place.looked)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -16,7 +17,7 @@ from eagletui.nodes.base import Completed, Node
 from eagletui.nodes.local import LocalNode
 from eagletui.servers.record import Record
 from eagletui.shell.lock import ask_lock_release, ask_lock_take
-from tests.locked import TOKEN, end_session
+from tests.locked import end_session
 from tests.sshd import free_port
 
 
@@ -55,19 +56,19 @@ class Place:
 @asynccontextmanager
 async def acting_on(node: Node, folder: Path, *, dry: bool = False) -> AsyncIterator[Place]:
     """The lock of a free port, and afterwards the end of every launch whose record is there."""
-    port = free_port()
+    port, token = free_port(), secrets.token_hex(16)
     ran: list[str] = []
     told: list[str] = []
     acting = Acting(
-        node, Fence((port,), TOKEN), dry=dry, tell=lambda text, _: told.append(text), ran=lambda command: ran.append(command.script.name)
+        node, Fence((port,), token), dry=dry, tell=lambda text, _: told.append(text), ran=lambda command: ran.append(command.script.name)
     )  # fmt: skip
     place = Place(acting, folder, port, ran, told)
-    taken: Completed = await node.run(ask_lock_take([port], TOKEN, "me@here", "test", "launch"))
+    taken: Completed = await node.run(ask_lock_take([port], token, "me@here", "test", "launch"))
     assert taken.exit_status == 0
     try:
         yield place
     finally:
-        await node.run(ask_lock_release([port], TOKEN))
+        await node.run(ask_lock_release([port], token))
         shutil.rmtree(f"/tmp/eagletui-lock-{port}", ignore_errors=True)
         for kept in (await read_records(node)).records:
             if kept.record.keeper is not None:
