@@ -89,7 +89,7 @@ class LaunchActions(App[None]):
         """What an earlier eagletui left at a step; nothing while we do something ourselves, or once it was closed."""
         if self.operator is None or self.operator.current is not None:
             return None
-        record: Record | None = getattr(self.seen(), "unfinished", None)
+        record = self.seen().unfinished
         return None if record is None or record.id == self._dropped_record else record
 
     def why_not_launching(self, action: Action) -> str | None:
@@ -272,8 +272,7 @@ class LaunchActions(App[None]):
             if name is not None:
                 self._open_plan(Wish("start", profile=None if name == LAST else name))
 
-        record: Record | None = getattr(self.seen(), "record", None)
-        self.open_dialog(ProfileChooser(profiles, self.seen().node, with_last=record is not None), chosen)
+        self.open_dialog(ProfileChooser(profiles, self.seen().node, with_last=self.seen().record is not None), chosen)
 
     def action_server_back(self) -> None:
         """The plan of the last launch that worked."""
@@ -290,7 +289,7 @@ class LaunchActions(App[None]):
 
     def action_server_go_on(self) -> None:
         """Where an earlier eagletui left it."""
-        record = self.left_over or (getattr(self.seen(), "unfinished", None) if self._offers("go-on") else None)
+        record = self.left_over or (self.seen().unfinished if self._offers("go-on") else None)
         if not self._begin_of("server.go-on") or self.operator is None:
             return
         if record is None or self.operator.resume(record) is None:

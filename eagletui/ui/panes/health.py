@@ -162,6 +162,8 @@ class HealthPane(Pane):
         if not alive:
             return self._row("family", "gone", "error", f"0 of {total}")
         word, role = ("alive", "ok") if alive == total else ("broken", "error")
+        if snapshot.verdict.state is State.STOPPING:
+            word, role = "ending", "warning"  # it was asked to
         age = (
             f", {fmt.age(snapshot.family_at, self.now)}"
             if (is_old(snapshot, snapshot.family_at) or silent_s(snapshot.link, self.now)) and snapshot.family_at

@@ -14,7 +14,7 @@ from eagletui.ui.actions import BY_ID
 from eagletui.ui.widgets.bars import bar
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, spread, width_of, wrap
 
-NAME_CELLS = 11
+NAME_CELLS = 13
 TIME_CELLS = 6
 LIMIT_CELLS = 8
 BAR_CELLS = 20

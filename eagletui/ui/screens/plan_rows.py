@@ -10,7 +10,7 @@ from shlex import quote
 from eagletui.engines.command_line import NotALaunchError, flags
 from eagletui.launching.plan import Check, FlagChange, Holder, Plan, Question, Refusal
 from eagletui.launching.recipe import Recipe
-from eagletui.shell.masking import mask_text
+from eagletui.shell.masking import MASK, mask_text
 from eagletui.ui import format as fmt
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, width_of, wrap
 
@@ -22,8 +22,13 @@ TEXT_CELLS = 120
 """Sentences are no wider: longer rows are hard to read."""
 COMMAND_ROWS = 60
 VALUE_ROWS = 6
+MODEL_CELLS = 20
+"""Of a long name of a model before the rest gets a row of its own."""
+KEPT_CHARACTERS = 40
+"""Of what two long values have in common before they differ."""
 SENTENCE_ROWS = 4
 SHOWN_ENTRIES = 4
+USER_CELLS = 24
 DAY_S = 86_400.0
 SIGNS = {"ok": ("✓", "ok"), "warn": ("▲", "warning"), "fail": ("✗", "error"), "unknown": ("?", "warning")}
 KIND_WORDS = {"start": "Start", "stop": "Stop", "restart": "Restart"}
@@ -67,14 +72,15 @@ def _all(plan: Plan, shown: Shown, width: int, *, airy: bool, each: bool) -> lis
 
 def _parts(plan: Plan, shown: Shown, width: int, *, each: bool) -> Iterator[list[Line]]:
     room = max(20, width - LABEL_CELLS)
-    yield _labelled("", list(_refusals(plan, room)))
+    yield _labelled("", [*_refusals(plan, room), *_failed(plan, room)])
     yield _labelled("Stops" if plan.kind != "start" else "Runs here", list(_stops(plan, shown, room)))
     if plan.recipe is not None:
         yield _labelled("Runs", list(_runs(plan, plan.recipe, shown, room)))
         yield _labelled("Logs to", [((row, "text"),) for row in wrap(said(plan.recipe.log), room, 3)])
     yield _labelled("On GPUs", list(_holders(plan.holders, room)))
     yield _labelled("Others", list(_sentences(plan.others, "others", room)))
-    yield _labelled("Left over", list(_leftovers(plan, room)))
+    yield _labelled("Left over", list(_leftovers(plan, room, each=each)))
+    yield _labelled("Orphans", list(_orphans(plan, room)))
     yield _labelled("Checks", list(_checks(plan, shown, room, each=each)))
     yield _labelled("Note", list(_sentences(plan.notes, "dim", room)))
     yield _labelled("Asks", list(_questions(plan.questions, shown, room)))
@@ -109,6 +115,12 @@ def _refusals(plan: Plan, width: int) -> Iterator[Line]:
             yield (("  ", "dim"), ("a", "key"), (" does it all the same", "dim"))
 
 
+def _failed(plan: Plan, width: int) -> Iterator[Line]:
+    for one in plan.checks or ():
+        if one.result == "fail":
+            yield from check_rows(one, width)
+
+
 def fmt_code(refusal: Refusal) -> str:
     """`not done (systemd-unit)`."""
     return f"not done ({clean(refusal.code)})"
@@ -130,9 +142,11 @@ def _stops(plan: Plan, shown: Shown, width: int) -> Iterator[Line]:
     model = said((server.model or fmt.UNKNOWN).rstrip("/").rsplit("/", 1)[-1])
     port = f"port {server.port}" if server.port is not None else "no port"
     rest = f"  {server.engine} · {port} · pid {server.pid}" + (f" · {said(server.user)}" if server.user else "")
-    if len(model) + len(rest) > width:
-        model = cut(model, max(8, width - len(rest)))
-    yield ((model, "accent bold"), (rest, "text"))
+    if len(model) + len(rest) <= width or width - len(rest) >= MODEL_CELLS:
+        yield ((cut(model, width - width_of([(rest, "")])), "accent bold"), (rest, "text"))
+    else:
+        yield ((cut(model, width), "accent bold"),)
+        yield from _wrapped(rest.strip(), "text", width)
     facts: list[str] = []
     if plan.since_s is not None:
         facts.append(since_words(plan.since_s, shown.wall))
@@ -152,7 +166,7 @@ def _stops(plan: Plan, shown: Shown, width: int) -> Iterator[Line]:
     if plan.kind != "start":
         grace = (
             "it drains without limit; k ends it" if not plan.grace_s
-            else f"it drains for {fmt.duration(plan.grace_s)} at most, k ends it; then what is left is told again and killed"
+            else f"it drains for {fmt.duration(plan.grace_s)} at most (k ends that), then it is killed"
         )  # fmt: skip
         yield from _wrapped(grace, "dim", width)
     if plan.kept.kind not in _NO_CONCERN:
@@ -200,7 +214,7 @@ def _runs(plan: Plan, recipe: Recipe, shown: Shown, width: int) -> Iterator[Line
 
 def shown_words(command: Sequence[str]) -> str:
     """A masked command as a shell would want it, for reading."""
-    return " ".join(clean(quote(word)) for word in command)
+    return " ".join(clean(word if MASK in word else quote(word)) for word in command)
 
 
 def _unchanged(command: Sequence[str], changes: Sequence[FlagChange]) -> int | None:
@@ -226,7 +240,8 @@ def diff_rows(changes: Sequence[FlagChange], width: int) -> Iterator[Line]:
         return
     names = [flag_word(change.flag) for change in changes]
     flag_cells = min(FLAG_CELLS, max(len("flag"), *(len(name) for name in names)))
-    value_cells = min(VALUE_CELLS, max(6, (width - 2 - flag_cells - 4) // 2))
+    longest = max(width_of([(said(change.before or ""), "")]) for change in changes)
+    value_cells = min(VALUE_CELLS, max(6, (width - 2 - flag_cells - 4) // 2), max(8, longest))
     if flag_cells + 2 * value_cells + 6 > width:
         flag_cells = max(10, width - 2 * value_cells - 6)
     yield ((f"  {'flag':<{flag_cells}}  {'now':<{value_cells}}  then", "faint"),)
@@ -253,11 +268,22 @@ def _diff_row(change: FlagChange, name: str, flag_cells: int, value_cells: int, 
             (f"{sign} ", role), (f"{name:<{flag_cells}}  ", "text"), (texts[0] + pad, "dim"), ("  ", "text"), (texts[1], "text bold"),
         )  # fmt: skip
         return
+    texts = _from_where_they_differ(*texts)
     yield ((f"{sign} ", role), (cut(name, width - 2), "text"))
     for label, text, its in (("now ", texts[0], "dim"), ("then", texts[1], "text bold")):
         if text:
             for at, row in enumerate(wrap(text, max(8, width - 10), VALUE_ROWS)):
                 yield ((f"    {'' if at else label:<4}  ", "faint"), (row, its))
+
+
+def _from_where_they_differ(before: str, after: str) -> tuple[str, str]:
+    """Two long values that begin alike, without what says nothing."""
+    pairs = enumerate(zip(before, after, strict=False))
+    same = next((at for at, (one, other) in pairs if one != other), min(len(before), len(after)))
+    if not before or not after or same <= KEPT_CHARACTERS:
+        return before, after
+    start = same - KEPT_CHARACTERS
+    return f"…{before[start:]}", f"…{after[start:]}"
 
 
 def _holders(holders: Sequence[Holder], width: int) -> Iterator[Line]:
@@ -275,10 +301,11 @@ def _holders(holders: Sequence[Holder], width: int) -> Iterator[Line]:
         role = "others" if one.whose != "ours" else "warning"
         head: Line = (
             (f"{one.gpu:<8}", "text bold"), (f"{fmt.gib(one.mem_mib)} GiB".rjust(11) + "  ", "text"), ("▲ ", role),
-            (whose, role), (f"  pid {one.pid}  ", "dim"),
+            (cut(whose, max(8, min(USER_CELLS, width - 48))), role), (f"  pid {one.pid}  ", "dim"),
         )  # fmt: skip
-        left = "  left alone"
-        yield (*head, (cut(said(one.command), max(0, width - width_of(head) - len(left))), "text"), (left, "dim"))
+        left = "left alone" if width_of(head) + len("left alone") <= width else ""
+        command = cut(said(one.command), max(0, width - width_of(head) - len(left) - 2))
+        yield (*head, (f"{command}  " if command else "", "text"), (left, "dim"))
 
 
 def spans_of(numbers: Sequence[int]) -> str:
@@ -293,23 +320,25 @@ def spans_of(numbers: Sequence[int]) -> str:
     return ",".join(out)
 
 
-def _leftovers(plan: Plan, width: int) -> Iterator[Line]:
+def _leftovers(plan: Plan, width: int, *, each: bool) -> Iterator[Line]:
     if plan.leftovers:
         size = sum(one.size for one in plan.leftovers) / (1 << 20)
-        then = "removed after the stop" if plan.wish.remove_leftovers else "left where they are"
+        then = "removed after the stop" if plan.wish.remove_leftovers else "left there"
         files = fmt.plural(len(plan.leftovers), "file")
-        yield ((f"{files} of shared memory, {size:.0f} MiB, of dead processes: {then}", "text"),)
+        yield from _wrapped(f"{files} of dead processes in /dev/shm, {size:.0f} MiB: {then}", "text", width)
+        if not each:
+            return
         for one in plan.leftovers[:SHOWN_ENTRIES]:
             yield ((cut(f"  {said(one.path)}  {said(one.why)}", width), "dim"),)
         if len(plan.leftovers) > SHOWN_ENTRIES:
             yield ((f"  … {len(plan.leftovers) - SHOWN_ENTRIES} more", "dim"),)
+
+
+def _orphans(plan: Plan, width: int) -> Iterator[Line]:
     if plan.orphans:
         count = fmt.plural(len(plan.orphans), "process", "processes")
-        yield from _wrapped(
-            f"{count} of an engine without a server: left alone here; o on the screen lists and ends them",
-            "warning",
-            width,
-        )
+        text = f"{count} without a server, left alone here: o on the main screen lists them, and ends those you choose"
+        yield from _wrapped(text, "warning", width)
 
 
 def _checks(plan: Plan, shown: Shown, width: int, *, each: bool) -> Iterator[Line]:
@@ -318,9 +347,9 @@ def _checks(plan: Plan, shown: Shown, width: int, *, each: bool) -> Iterator[Lin
     if plan.checks is None:
         return
     order = {"fail": 0, "warn": 1, "unknown": 2, "ok": 3}
-    passed = [one for one in plan.checks if one.result == "ok"]
+    passed = [one for one in plan.checks if one.result == "ok"]  # those that failed stand above all
     for one in sorted(plan.checks, key=lambda check: order[check.result]):
-        if one.result == "ok" and not each:
+        if one.result == "fail" or (one.result == "ok" and not each):
             continue
         yield from check_rows(one, width)
     if passed and not each:

@@ -120,11 +120,12 @@ class VariantScreen(Sheet[Wish | None]):
             else self._text.strip().lstrip("-").partition("=")[0].replace("_", "-").lower()
         )
         out = [Row("flag", one.name, one) for one in draft.entries() if typed in one.name.lower().replace("_", "-")]
-        out.sort(key=lambda row: bool(typed) and not row.name.lower().startswith(typed))
+        out.sort(key=lambda row: _distance(row.name, typed))
         if typed:
             known = [name for name in draft.others() if typed in name.lower()]
-            known.sort(key=lambda name: not name.lower().startswith(typed))
+            known.sort(key=lambda name: _distance(name, typed))
             out += [Row("known", name) for name in known[:SHOWN_KNOWN]]
+            out.sort(key=lambda row: _distance(row.name, typed) > 0)  # the very name first, wherever it is from
             names = {draft.key(row.name) for row in out}
             if draft.key(typed) not in names:
                 out.append(Row("new", self._text.strip().lstrip("-").partition("=")[0]))
@@ -133,11 +134,20 @@ class VariantScreen(Sheet[Wish | None]):
 
     @property
     def _variants(self) -> tuple[str, ...]:
-        profile = self.wish.profile or (
-            self._plan.recipe.profile if self._plan is not None and self._plan.recipe is not None else None
-        )
+        profile = self._profile
         names = self._operator.variants(profile) if profile else ()
         return ("", *names) if names else ()
+
+    @property
+    def _profile(self) -> str | None:
+        recipe = self._plan.recipe if self._plan is not None else None
+        return self.wish.profile or (recipe.profile if recipe is not None else None)
+
+    @property
+    def _variant(self) -> str | None:
+        """The one that is in force."""
+        recipe = self._plan.recipe if self._plan is not None else None
+        return recipe.variant if recipe is not None else self.wish.variant
 
     @property
     def _text(self) -> str:
@@ -207,7 +217,7 @@ class VariantScreen(Sheet[Wish | None]):
         names = [name_of(row) for row in rows]
         cells = min(NAME_CELLS, width // 2, max((len(name) for name in names), default=8) + 2)
         return [
-            row_line(rows[y], names[y], self.draft, self.wish.variant, cells, width, here=y == self._at)
+            row_line(rows[y], names[y], self.draft, self._variant, cells, width, here=y == self._at)
             for y in range(self._top, min(len(rows), self._top + room))
         ]
 
@@ -280,9 +290,11 @@ class VariantScreen(Sheet[Wish | None]):
         if self._editing is not None:
             self._set(draft, self._editing, self._text)
         elif "=" in self._text:
-            self._set_typed(draft, self._text)
+            _, _, value = self._text.partition("=")
+            known = row is not None and row.kind != "new"  # the row under the cursor is what is meant, as in every list
+            self._set_typed(draft, f"{row.name}={value}" if row is not None and known else self._text)
         elif row is not None and row.kind == "variant":
-            self.wish = replace(self.wish, variant=row.name or None)
+            self.wish = replace(self.wish, profile=self._profile, variant=row.name or None)
             self._read()
         elif row is not None:
             self._edit(draft, row)
@@ -437,3 +449,9 @@ class VariantScreen(Sheet[Wish | None]):
             if again:
                 self.action_enter()
             self.redraw()
+
+
+def _distance(name: str, typed: str) -> int:
+    """How far a name is from what was typed: the very one, one that begins so, any other."""
+    name = name.lower().replace("_", "-")
+    return 0 if name == typed or not typed else 1 if name.startswith(typed) else 2
