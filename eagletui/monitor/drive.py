@@ -19,6 +19,8 @@ from eagletui.shell.scripts import RUN_TOOL
 
 DISCOVERY_TIMEOUT_S = 20.0
 """A process table of a node under full load comes within a second or two."""
+WATCHED = 6
+"""Records that are read while one watches, besides those whose processes live: each costs the node a process."""
 RECORDS_TIMEOUT_S = 5.0
 """Some dozens of small files; a home that lies on a network and hangs is not waited for."""
 GRACE_S = 3.0
@@ -48,7 +50,7 @@ async def find_servers(node: Node, read: Callable[[], Awaitable[Records]] | None
 async def read_node_records(node: Node, had_server: Collection[str] = ()) -> Records | None:
     """The records of launches on the node, with the locks of what is under way; None where they could not be read. Raises LinkLostError."""
     try:
-        done = await node.run(ask_records(), timeout=RECORDS_TIMEOUT_S)
+        done = await node.run(ask_records(WATCHED), timeout=RECORDS_TIMEOUT_S)
         listed = parse_records(done.stdout)
         if not listed.complete:
             return None
