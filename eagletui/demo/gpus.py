@@ -115,15 +115,16 @@ def _utilisation(index: int, e: float) -> int:
     return round(low + (high - low) * chance)
 
 
-def reading(index: int, e: float | None, now: float, others_mib: int = 0) -> Reading:
-    """One GPU. `e` is the engine's time, None when there is no engine; `now` the node's clock, for the noise. `others_mib`: held by others."""
-    util = 0 if e is None else _utilisation(index, e)
+def reading(index: int, e: float | None, now: float, others_mib: int = 0, *, works: bool = True) -> Reading:
+    """One GPU. `e` is the engine's time, None when there is no engine; `now` the node's clock, for the noise. `others_mib`: held by
+    others. `works`: the engine does; else it only holds its memory."""
+    util = _utilisation(index, e) if e is not None and works else 0
     if others_mib:
         util = max(util, 94 + round(5 * noise(index, "other", now)))
     held = None if e is None or e < shape.DISTRIBUTED + 0.7 else round(_memory_gib(index, e) * 1024)
-    warmth = 0.0 if e is None else between(_WARMTH, e)
+    warmth = between(_WARMTH, e) if e is not None and works else 0.0
     temp = IDLE_TEMP + warmth * (_SERVING_TEMP[index] - IDLE_TEMP) + (noise(index, "temp", now / 3) - 0.5) * 1.6
-    serving = e is not None and e >= shape.READY + 1
+    serving = works and e is not None and e >= shape.READY + 1
     target = float(_SERVING_POWER[index]) if serving else 118 + 3.2 * util
     power = 78.0 + index % 3 if util == 0 else target + 8 * (noise(index, "power", now) - 0.5)
     return Reading(

@@ -332,7 +332,8 @@ class World:
         for index in range(shape.RANKS):
             on = self._on_gpu(index, now)
             others = job.holds(now) if job is not None and job.neighbour.gpu == index else 0
-            found.append(gpus.reading(index, on[1] if on is not None else None, now, others))
+            works = on is not None and not on[0].is_gone(now)
+            found.append(gpus.reading(index, on[1] if on is not None else None, now, others, works=works))
         return tuple(found)
 
     def holders(self, readings: tuple[Reading, ...]) -> list[Holder]:

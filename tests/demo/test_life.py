@@ -157,6 +157,7 @@ def test_a_zombie_keeps_its_gpu() -> None:
     assert (left.pid, left.state, left.is_gone) == (world.engine.rank_pid(3), "Z", False)
     world.signal(now + 10, left.pid, KILL)
     assert [reading.used_mib > 100_000 for reading in world.readings(now + 30)] == [n == 3 for n in range(8)]
+    assert world.readings(now + 30)[3].util == 0
     assert world.engine.processes(now + 30) == [left]
 
 
