@@ -192,7 +192,7 @@ async def gpus_free(
     steady: list[int] = []
     asked: set[int] = set()
     while True:
-        report = await see_gpus(acting.node)
+        report = await see_gpus(acting)
         passed = time.monotonic() - began
         wanted = {*floor.of, *(needed or {})}
         holders = holders_of(report, inventory, members, wanted)
@@ -207,7 +207,7 @@ async def gpus_free(
         strangers = {holder.pid for holder in holders if holder.whose == "unknown"} - asked
         if left and strangers:  # they began after the inventory was made
             asked |= strangers
-            inventory = await find_servers(acting.node)
+            inventory = await find_servers(acting)
             holders = holders_of(report, inventory, members, wanted)
         used = sum(gpu.mem_used_mib or 0 for gpu in report.gpus if _uuid(gpu) in wanted)
         steady = [*steady, used][-STEADY_LOOKS:]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from eagletui.errors import LaunchingError
+from eagletui.launching.looking import Runs
 from eagletui.launching.plan import Kept, Refusal
 from eagletui.launching.words import plain
-from eagletui.nodes.base import Node
 from eagletui.servers.discovery import discover
 from eagletui.servers.family import Identity, to_process
 from eagletui.servers.model import Inventory, Orphan, Process, Server
@@ -49,7 +49,7 @@ class Identified:
         return tuple((process.pid, process.started) for process in self.members)
 
 
-async def look(node: Node, known: Collection[Identity], keepers: Collection[int]) -> tuple[Inventory, ProcessTable]:
+async def look(node: Runs, known: Collection[Identity], keepers: Collection[int]) -> tuple[Inventory, ProcessTable]:
     """What is on the node, and the table that it was read from. Raises NodeError."""
     steps: Generator[Command, bytes, Inventory] = discover(known=frozenset(known), keepers=frozenset(keepers))
     command, table = next(steps), ProcessTable()
@@ -65,7 +65,7 @@ async def look(node: Node, known: Collection[Identity], keepers: Collection[int]
 
 
 async def identify(
-    node: Node,
+    node: Runs,
     *,
     port: int | None = None,
     pid: int | None = None,
@@ -183,7 +183,7 @@ def _with_members(
 
 
 async def _judged(
-    node: Node, found: Identified, table: ProcessTable, keepers: frozenset[int], port: int | None, launcher: str
+    node: Runs, found: Identified, table: ProcessTable, keepers: frozenset[int], port: int | None, launcher: str
 ) -> Identified:
     """Who listens on its port, and who keeps it: asked for at the same time."""
     server, target = found.server, found.target

@@ -16,6 +16,7 @@ from eagletui.launching.acting import Acting
 from eagletui.launching.family_now import Scan, scan
 from eagletui.launching.plan import Leftover
 from eagletui.launching.steps import TIMEOUT_S, StepName
+from eagletui.launching.stop import came_back
 from eagletui.launching.words import plain
 from eagletui.servers.family import Identity
 from eagletui.servers.model import Process
@@ -175,7 +176,8 @@ async def clean(
 ) -> Cleaned:
     """Remove what the server left (`remove`), and wait until nobody listens on `ports`.
 
-    Raises StopFailedError (a port is still held, by whom), OvertakenError, NodeError, and LaunchingError where the node does not tell.
+    Raises StopFailedError (somebody started the server again, whoever kept it; or a port is still held, by whom), OvertakenError, NodeError, and
+    LaunchingError where the node does not tell.
     """
     limit = TIMEOUT_S[StepName.LEFTOVERS] if timeout_s is None else timeout_s
     until = time.monotonic() + limit
@@ -193,6 +195,12 @@ async def clean(
         *(f"removed {path}" for path in removed),
         *(f"kept {one.path} ({one.size} bytes): {one.why}" for one in kept),
     )[:SHOWN]
+    again = None if acting.dry else await came_back(acting, target, members)
+    if again is not None:
+        raise StopFailedError(
+            f"the server was stopped, and somebody started it again: pid {again.pid} runs now{'' if again.port is None else f' for port {again.port}'}."
+            " Nothing was launched; end what starts it first"
+        )
     while not acting.dry and (holders := await listening_on(acting, ports)):
         said = "; ".join(_listener(holder) for holder in holders[:4])
         if time.monotonic() >= until:

@@ -16,9 +16,9 @@ from typing import Final, Self
 
 from eagletui.errors import LaunchingError, NodeError, OvertakenError, RefusedError
 from eagletui.launching.acting import Acting, Fence
+from eagletui.launching.looking import Runs
 from eagletui.launching.plan import Refusal
 from eagletui.launching.words import age, plain
-from eagletui.nodes.base import Node
 from eagletui.shell.lock import (
     LEASE_S,
     NOT_WRITTEN,
@@ -113,7 +113,7 @@ def told(holder: Holder) -> str:
     return f"the lock {port} is held by {_whose(holder)}{step}{since}{idle}.{free}"
 
 
-async def who_holds(node: Node, ports: Iterable[int]) -> tuple[Refusal, ...]:
+async def who_holds(node: Runs, ports: Iterable[int]) -> tuple[Refusal, ...]:
     """Why these ports cannot be locked now; a stale lock of ours is no reason. Reads only. Raises NodeError."""
     done = await node.run(ask_lock_look(ports), timeout=LOCK_TIMEOUT_S)
     holders = parse_lock(done.stdout).holders

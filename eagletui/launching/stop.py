@@ -302,7 +302,7 @@ def _same_launch(server: Server, target: Target, before: Collection[Identity]) -
 
 async def came_back(acting: Acting, target: Target, members: Collection[Identity] = ()) -> Server | None:
     """A new server on the stopped one's port or with its command, if there is one now. `members`: everybody of the stopped one. Raises NodeError."""
-    inventory, table = await look(acting.node, (), ())
+    inventory, table = await look(acting, (), ())
     if table.boot_id is None or not inventory.processes:
         raise LaunchingError(
             "the node does not show its processes, so it is not known whether the server was started again"
