@@ -46,7 +46,7 @@ class Shown(NamedTuple):
 
 
 class Launches:
-    """The records of a node as last read, and the intents told. `began` is when we came: what died before that is told of, but not waited for."""
+    """The records of a node as last read, and the intents told."""
 
     def __init__(self, node: Node) -> None:
         self.records: Records = NONE
@@ -85,8 +85,9 @@ class Launches:
         """Whether the records should be looked at now, though no process came or went."""
         if now - self._read_at < DUE_S:
             return False
-        record = self.record_of(shown.server) if shown.server is not None else None
-        untold = record is not None and not shown.alive and record.exit_status is None and record.keeper is not None
+        record = self.record_of(shown.server) if shown.server is not None and not shown.alive else None
+        kept = self.records.of_id(record.id) if record is not None else None
+        untold = kept is not None and kept.keeper_alive and kept.record.exit_status is None
         return self.intents.acting or untold or any(one.acting for one in self.records.kept)
 
     def told(self, intent: Intent) -> bool:

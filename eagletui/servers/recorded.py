@@ -33,6 +33,7 @@ class Kept:
     record: Record
     begun: bool = False
     process_alive: bool = False
+    keeper_alive: bool = False
     lock: Lock = "unknown"
 
     @property
@@ -202,7 +203,8 @@ def _read(files: RecordFiles, boot: str | None) -> Kept | None:
         keeper=record.keeper if keeper is None else (keeper.pid, keeper.started),
         exit_status=record.exit_status if files.exit_status is None else files.exit_status,
     )
-    return Kept(told, files.begun, process is not None and process.alive)
+    alive = process is not None and process.alive
+    return Kept(told, files.begun, alive, keeper is not None and keeper.alive)
 
 
 def as_server(
