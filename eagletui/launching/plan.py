@@ -83,7 +83,8 @@ class Leftover:
 class Wish:
     """What the person asked for. `server`: its id (snapshot, inventory); `port` and `profile` choose otherwise. `changes`: flags by name without hyphens,
     with their value, True for a switch, False or None to remove it, a tuple for several values (engines.command_line.Value). `again`: do it although it
-    was refused as of no help. `back`: the last launch that worked. `pid`: the process that the person named as the launcher. `launcher`: instead of the profile's."""
+    was refused as of no help. `back`: the last launch that worked. `pid`: the process that the person named as the launcher.
+    `launcher`: instead of the profile's."""
 
     kind: Kind
     server: str | None = None
