@@ -69,29 +69,30 @@ cpus) cpus=$a;;
 esac
 done 2>/dev/null <"$launch/limits"
 env=$(command -v env) || fail "there is no program env"
-set -- "$env" -u _ -u PWD -u OLDPWD -u SHLVL
+default=
 while read -r key a b; do
 case $key in
-SigIgn:) case $a in *[!0]?*|*[!01]) if env --default-signal true 2>/dev/null; then set -- "$@" --default-signal; fi;; esac;;
+SigIgn:) case $a in *[!0]?*|*[!01]) if env --default-signal true 2>/dev/null; then default=--default-signal; fi;; esac;;
 Cpus_allowed_list:) if [ "$a" = "$cpus" ]; then cpus=; fi;;
 esac
 done </proc/self/status
-set -- "$@" --
-if [ -n "$cpus" ]; then
-if taskset -c "$cpus" true 2>/dev/null; then set -- "$(command -v taskset)" -c "$cpus" "$@"
-else printf "eagletui: it cannot be kept to the CPUs %s\n" "$cpus"; fi
+if [ -n "$cpus" ] && ! taskset -c "$cpus" true 2>/dev/null; then
+printf "eagletui: it cannot be kept to the CPUs %s\n" "$cpus"; cpus=
 fi
 set -f; IFS="
 "
-eagletui_n=0; plain=
+set --; eagletui_n=0; special=
 for w in $(words "$launch/env"); do
 word "$w"; name=${word%%=*}
 case $name in
 ""|[0-9]*|*[!A-Za-z0-9_]*|_|PWD|OLDPWD|SHLVL|IFS|OPT*|PPID|UID|EUID|GROUPS|SHELLOPTS|BASH*|EPOCH*|*RANDOM|SECONDS|LINENO|HISTCMD|FUNCNAME|DIRSTACK|PIPESTATUS)
-set -- "$@" "$word";;
-*) plain="$plain$w$IFS"; eagletui_n=$((eagletui_n + 1));;
+special="$special$w$IFS";;
+*) set -- "$@" "$word"; eagletui_n=$((eagletui_n + 1));;
 esac
 done
+if [ -n "$cpus" ]; then set -- "$@" "$(command -v taskset)" -c "$cpus"; fi
+set -- "$@" "$env" -u _ -u PWD -u OLDPWD -u SHLVL $default --
+for w in $special; do word "$w"; set -- "$@" "$word"; done
 first=y
 for w in $(words "$launch/argv"); do
 word "$w"
@@ -102,9 +103,6 @@ fi
 set -- "$@" "$word"
 done
 [ -z "$first" ] || fail "there is no command in $launch/argv"
-n=$#
-for w in $plain; do word "$w"; set -- "$@" "$word"; done
-while [ "$n" -gt 0 ]; do set -- "$@" "$1"; shift; n=$((n - 1)); done
 unset IFS; set +f
 run() {
 me >"$dir/process" || exit 125

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import fields
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eagletui.servers.record import FORMAT, NAME, Record, encode_record, masked_environment, parse_record
@@ -28,6 +28,7 @@ records = st.builds(
 )  # fmt: skip
 
 
+@settings(max_examples=60, deadline=None)
 @given(records)
 def test_a_record_comes_back(record: Record) -> None:
     """What was masked once stays as it is: so compared are records that were written before."""
@@ -74,6 +75,7 @@ def test_nothing_secret_is_in_it() -> None:
     assert masked_environment((("API_KEY", ""),)) == (("API_KEY", ""),)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=200) | st.lists(st.integers() | words).map(lambda it: json.dumps(it).encode()))
 def test_any_bytes_are_read(raw: bytes) -> None:
     assert parse_record(raw) is None
@@ -86,6 +88,7 @@ json_values = st.recursive(
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from([field.name for field in fields(Record)]), json_values))
 def test_values_of_other_types_are_absent(data: dict[str, object]) -> None:
     record = parse_record(json.dumps({**data, "schema": f"{NAME}/{FORMAT}", "id": "1-a"}).encode())

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eagletui.shell.context import (
@@ -132,6 +132,7 @@ def test_variables() -> None:
     assert environment_of(raw) == (("A", "1"), ("B", "="), ("C", "\udcff"))
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_an_answer(raw: bytes) -> None:
     parse_launch_context(raw)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eagletui.launching.acting import FENCED
@@ -219,6 +219,7 @@ def test_a_changed_command_needs_no_secret() -> None:
         edits_of(old, (*old, "--hf-token", MASK))
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(("a", "b", "c", MASK)), max_size=8), st.lists(st.sampled_from(("a", "b", "d")), max_size=8)
 )
@@ -226,6 +227,7 @@ def test_edits_give_the_new_command(old: list[str], new: list[str]) -> None:
     assert [old[edit] if isinstance(edit, int) else edit for edit in edits_of(old, new)] == new
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=300))
 def test_any_bytes_are_a_list_or_an_answer(raw: bytes) -> None:
     parse_records(raw)
