@@ -260,7 +260,8 @@ def _log_says(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
         text = log.error_text or "the log ends in an error"
         yield _say(State.CRASHED, "failed", f"its log says it failed, though processes are left: {text}")
     if _wanted(evidence):
-        running = f"; {evidence.running} requests still run" if evidence.running else ""
+        count = evidence.running or 0
+        running = f"; {count} request{'s still run' if count > 1 else ' still runs'}" if count else ""
         by = "eagletui asked it to stop" if ours else "it was asked to stop"
         yield _say(State.STOPPING, "draining", f"{by}, and it drains{running}" if ours else f"{by} and drains{running}")
 
