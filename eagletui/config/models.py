@@ -199,7 +199,10 @@ class Profile(_Written):
         default=None, description="The tmux session, the unit or the container that the launcher uses."
     )
     grace_s: float = Field(
-        default=GRACE_S, ge=0, description="Seconds that a stop may drain before what is left is ended; 0 is no limit."
+        default=GRACE_S,
+        ge=0,
+        strict=True,
+        description="Seconds that a stop may drain before what is left is ended; 0 is no limit.",
     )
     port: Port | None = Field(default=None, description="Where it listens; without it as the command says.")
     remove_leftovers: bool = Field(

@@ -115,6 +115,22 @@ def test_a_mark_at_the_beginning_means_nothing(tmp_path: Path) -> None:
     assert read_config(tmp_path / "config.toml", tmp_path / "none").config.theme == "x"
 
 
+def test_values_are_what_they_are_written_as(tmp_path: Path) -> None:
+    text = '[profiles.p]\ncommand = "x"\n{}\n'
+    wrong = (
+        'grace_s = "30"',
+        "grace_s = true",
+        "grace_s = nan",
+        'port = "1"',
+        "port = 1.0",
+        "remove_leftovers = 1",
+        "cwd = 3",
+        "handle = '-x'",
+    )
+    assert [len(read(tmp_path, text.format(line)).problems) for line in wrong] == [1] * len(wrong)
+    assert read(tmp_path, text.format("grace_s = 0")).problems == ()
+
+
 def test_a_key_cannot_write_on_the_terminal(tmp_path: Path) -> None:
     (problem,) = read(tmp_path, '"a\\u001b[2J" = 1').problems
     assert "\x1b" not in str(problem)
