@@ -188,6 +188,8 @@ _COLUMNS = (
     "profile", "variant", "record", "who",
 )  # fmt: skip
 _LATER = (
+    "model",
+    "tp",
     "lead_s",
     "diagnosis",
     "ended",

@@ -155,6 +155,22 @@ def test_those_of_the_same_profile_come_before_all_others(history: History) -> N
     )
 
 
+def test_who_launched_it_may_not_know_its_tp_and_who_watches_it_does(history: History) -> None:
+    history.record(
+        replace(launch(outcome="unknown", kind=replace(KIND, tp=None, model=None)), origin="eagletui", profile="tiny")
+    )
+    history.record(launch())
+    (row,) = rows(history)
+    assert (row["tp"], row["model"], row["origin"], row["profile"], row["outcome"]) == (
+        8,
+        "/models/x",
+        "eagletui",
+        "tiny",
+        "ready",
+    )
+    assert len(history.earlier(replace(KIND, fingerprint="other"), ME, "tiny")) == 1
+
+
 def test_launches_of_unknown_tp_are_alike(history: History) -> None:
     kind = replace(KIND, tp=None, model=None)
     history.record(launch(1, kind=kind))
