@@ -23,12 +23,14 @@ from eagletui.launching.leftovers import clean, ports_of
 from eagletui.launching.lock import Lock, new_fence
 from eagletui.launching.stop import Stopped, stop, watch_for_return
 from eagletui.nodes.local import LocalNode
+from eagletui.nodes.ssh import SshNode
 from eagletui.servers.family import Identity
 from eagletui.servers.record import Record
 from eagletui.servers.targets import Target
 from eagletui.shell.script import Command
+from eagletui.shell.signals import ask_signal, parse_signal
 from tests.requires import require
-from tests.sshd import children_of, free_port
+from tests.sshd import Sshd, children_of, free_port
 from tests.unruly import Unruly, command_of, lives, started_of, unruly, wait_until
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="nodes are Linux")
@@ -293,6 +295,44 @@ async def test_namesakes_of_another_user_are_not_touched_and_their_server_is_ref
         assert not lives(ours.pid)
         assert lives(theirs.pid)
         assert children(theirs) == before
+
+
+async def test_over_a_real_sshd_nothing_that_carries_the_login_is_signalled(
+    sshd_server: Sshd, sshd_users: dict[str, str]
+) -> None:
+    """An ordinary user stops a server of its own, and asks for its sshd, another user's process and root's as well: only what is its own ends."""
+    user = sshd_users["bash"]
+    home = Path(pwd.getpwnam(user).pw_dir) / "unruly-ssh"
+    home.mkdir(exist_ok=True)
+    shutil.chown(home, user, user)
+    node = SshNode(sshd_server.target("bash"), config_file=sshd_server.config)
+    await node.connect()
+    try:
+        with unruly(home, user=user) as server, subprocess.Popen(["sleep", "307"], user=sshd_users["dash"]) as theirs:
+            server.wait_for()
+            place = Here(server.port)
+            place.acting.node = node
+            async with Lock(place.acting, who="me@here"):
+                found = await identify(node, port=server.port)
+                target = target_of(found)
+                sshds = [pid for one in sshd_server.connections() for pid in (one, *children_of(one))]
+                asked = [*sshds, theirs.pid, os.getpid(), sshd_server.process.pid, 1]
+                done = await place.acting.run(
+                    ask_signal(
+                        place.acting.fence.arguments, "KILL", target.boot, [(pid, started_of(pid)) for pid in asked]
+                    )
+                )
+                fates = dict(parse_signal(done.stdout).fates)
+                assert set(fates) == set(asked)
+                assert "sent" not in fates.values()
+                assert fates[theirs.pid] == "foreign"
+                await stop(place.acting, target)
+            assert not lives(server.pid)
+            assert theirs.poll() is None
+            assert all(lives(pid) for pid in sshds)
+            theirs.kill()
+    finally:
+        await node.aclose()
 
 
 async def test_a_port_whose_owner_is_no_server_is_refused(tmp_path: Path) -> None:
