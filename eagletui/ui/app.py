@@ -192,6 +192,8 @@ class EagleApp(LaunchActions):
         for dialog in self.screen_stack:
             if isinstance(dialog, ServerChooser | ExplainScreen | OrphanScreen):
                 dialog.show(snapshot, now)
+            if isinstance(dialog, Sheet):
+                dialog.tick(now)
         self._ask_for_server(snapshot)
 
     def _ask_for_server(self, snapshot: Snapshot) -> None:

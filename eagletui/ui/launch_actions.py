@@ -12,7 +12,7 @@ from textual.screen import Screen
 
 from eagletui.errors import EagletuiError
 from eagletui.launching.operator import Operator, Run
-from eagletui.launching.plan import Wish
+from eagletui.launching.plan import Plan, Wish
 from eagletui.launching.steps import Ending, Offer, StepName
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.model import Orphan
@@ -77,6 +77,12 @@ class LaunchActions(App[None]):
         return current if current is not None and current.progress.ending == "running" else None
 
     @property
+    def busy(self) -> Run | None:
+        """A sequence whose steps still run. One that only watches its server start is in nobody's way."""
+        running = self.running
+        return running if running is not None and ticks(running.progress) else None
+
+    @property
     def doing(self) -> Doing | None:
         """What the first pane shows of a sequence: while it runs, and afterwards its failure until that was closed."""
         current = self.operator.current if self.operator is not None else None
@@ -119,9 +125,9 @@ class LaunchActions(App[None]):
         """Those that matter now, for the footer; none that cannot be done."""
         if self.operator is None or self.operator.read_only is not None:
             return ()
-        running, doing = self.running, self.doing
-        if running is not None:
-            may_stop = running.progress.may_stop_now
+        busy, doing = self.busy, self.doing
+        if busy is not None:
+            may_stop = busy.progress.may_stop_now
             return (BY_ID["server.stop-now"],) if may_stop else ()
         if doing is not None and failed(doing.progress):
             offers = [
@@ -148,7 +154,7 @@ class LaunchActions(App[None]):
         current = self.operator.current if self.operator is not None else None
         if current is not None:
             now = (current, current.progress.ending)
-            if now != self._noticed and now[1] != "running":
+            if now != self._noticed and now[1] != "running" and current is not self._dropped:
                 self._tell_end(current)
             self._noticed = now
         self.repaint()
@@ -174,12 +180,12 @@ class LaunchActions(App[None]):
         if why_not is not None:
             self.say(why_not)
             return False
-        running = self.running
-        if running is None:
+        busy = self.busy
+        if busy is None:
             return True
-        step = running.progress.step
+        step = busy.progress.step
         where = f" ({SHOWN_NAMES[step.name]})" if step is not None else ""
-        self.say(f"A {running.progress.kind} is under way already{where}; one at a time.")
+        self.say(f"A {busy.progress.kind} is under way already{where}; one at a time.")
         return False
 
     def _wish(self, kind: Kind) -> Wish:
@@ -209,11 +215,11 @@ class LaunchActions(App[None]):
             if decision.go:
                 self._go(decision)
             else:
-                self._open_editor(decision.plan.wish)
+                self._open_editor(decision.plan.wish, decision.plan)
 
         self.open_dialog(PlanScreen(self.operator, wish, snapshot.node, snapshot.wall), decided)
 
-    def _open_editor(self, wish: Wish) -> None:
+    def _open_editor(self, wish: Wish, plan: Plan | None = None) -> None:
         if self.operator is None:
             return
 
@@ -221,18 +227,23 @@ class LaunchActions(App[None]):
             if changed is not None:
                 self._open_plan(changed, edited=True)
 
-        self.open_dialog(VariantScreen(self.operator, wish, self.seen().node), edited)
+        self.open_dialog(VariantScreen(self.operator, wish, self.seen().node, plan), edited)
 
     def _go(self, decision: Decision) -> None:
         """Confirmed."""
         if self.operator is None or not self._begin_of("server.restart"):
             return
-        self.operator.begin(decision.plan)
-        self._show_first_pane()
-        self._operated()
+        self.run_worker(self._beginning(self.operator, decision.plan), name="begin", exit_on_error=False)
 
-    def _show_first_pane(self) -> None:
+    async def _beginning(self, operator: Operator, plan: Plan) -> None:
+        watching = self.running
+        if watching is not None:  # its server is what is stopped now
+            self._dropped = watching
+            watching.abort()
+            await watching.wait()
+        operator.begin(plan)
         self.run_action_later("pane.startup")
+        self._operated()
 
     def run_action_later(self, action_id: str) -> None:
         """Do an action by its id."""

@@ -61,6 +61,7 @@ class PlanScreen(Sheet[Decision | None]):
 
     def _look(self) -> None:
         self.plan, self._problem, self._armed, self._asking = None, None, False, None
+        self.waits()
         self.redraw()
         self.run_worker(self._looking(), name="plan", exclusive=True, exit_on_error=False)
 
@@ -68,6 +69,7 @@ class PlanScreen(Sheet[Decision | None]):
         try:
             self.plan = await self._operator.prepare(self.wish)
             self._checking = not self.plan.refused
+            self.waits()
             self.redraw()
             if self._checking:
                 self.plan = await self._operator.check(self.plan)
@@ -93,9 +95,9 @@ class PlanScreen(Sheet[Decision | None]):
             rows += [((row, "error"),) for row in wrap(said(self._problem), width, 6)]
             rows.append((("enter", "key"), (" looks again", "dim")))
         elif plan is None:
-            rows.append(((f"Looking at {clean(self._node)} …", "dim"),))
+            rows.append(((f"Looking at {clean(self._node)} …{self.waited}", "dim"),))
         if plan is not None:
-            shown = Shown(self._wall, self._unfolded, self._checking, self._asking)
+            shown = Shown(self._wall, self._unfolded, self._checking, self._asking, self.waited)
             rows += plan_rows(plan, shown, width, height - len(rows))
         summary = summary_words(plan, checking=self._checking)
         border = "error" if self._problem or (plan is not None and not self.may_go) else "focus"

@@ -39,12 +39,14 @@ _NO_CONCERN = frozenset({"nobody", "keeper"})
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What of a plan is shown: `unfolded`, the whole command; `checking`, the checks are not in; `asking`, which question is asked now; `wall`: time now."""
+    """What of a plan is shown. `wall`: the time now; `unfolded`: the whole command; `checking`: the checks are not in, and `waited` says for how
+    long by now; `asking`: which question is asked now."""
 
     wall: float
     unfolded: bool = False
     checking: bool = False
     asking: int | None = None
+    waited: str = ""
 
 
 def said(text: str) -> str:
@@ -343,7 +345,7 @@ def _orphans(plan: Plan, width: int) -> Iterator[Line]:
 
 def _checks(plan: Plan, shown: Shown, width: int, *, each: bool) -> Iterator[Line]:
     if shown.checking:
-        yield (("checking on the node …", "dim"),)
+        yield ((f"checking on the node …{shown.waited}", "dim"),)
     if plan.checks is None:
         return
     order = {"fail": 0, "warn": 1, "unknown": 2, "ok": 3}

@@ -18,6 +18,8 @@ from eagletui.ui.widgets.key_row import KeyHint, KeyRow
 T = TypeVar("T")
 Keys = Binding | tuple[str, str] | tuple[str, str, str]
 LEAST_ROWS = 12
+WAIT_S = 2.0
+"""From then on it is told how long it takes."""
 
 
 class SheetView(Frame):
@@ -53,6 +55,27 @@ class Sheet(Dialog[T]):
         ("ctrl+c", "app.help_quit", ""), ("up", "scroll(-1)", ""), ("down", "scroll(1)", ""), ("pageup", "page(-1)", ""), ("pagedown", "page(1)", ""),
         ("home", "page(-1000)", ""), ("end", "page(1000)", ""),
     ]  # fmt: skip
+
+    _now = 0.0
+    _since: float | None = None
+
+    def tick(self, now: float) -> None:
+        """Time passes; who waits sees that."""
+        self._now = now
+        if self._since is None:
+            self._since = now
+        if self.waited:
+            self.redraw()
+
+    def waits(self) -> None:
+        """Something is asked from now on."""
+        self._since = self._now or None
+
+    @property
+    def waited(self) -> str:
+        """` 6 s`, once it takes a while."""
+        passed = self._now - self._since if self._since is not None else 0.0
+        return f" {passed:.0f} s" if passed >= WAIT_S else ""
 
     def view(self, width: int, height: int) -> View:
         """What to show."""

@@ -36,8 +36,10 @@ class VariantScreen(Sheet[Wish | None]):
         Binding("ctrl+s", "plan", "", priority=True), Binding("tab", "complete", "", priority=True),
     ]  # fmt: skip
 
-    def __init__(self, operator: Operator, wish: Wish, node: str) -> None:
+    def __init__(self, operator: Operator, wish: Wish, node: str, plan: Plan | None = None) -> None:
         super().__init__()
+        self._had = plan if plan is not None and not wish.changes else None
+        """What would run is known from there already."""
         self.wish = wish
         self._operator = operator
         self._node = node
@@ -49,6 +51,7 @@ class VariantScreen(Sheet[Wish | None]):
         """The flag whose value is typed."""
         self._bare = ""
         """The flag for which Enter was pressed without a value: a second one makes it a switch."""
+        self._typed = ""
         self._at = 0
         self._top = 0
         self._leaving = False
@@ -63,11 +66,17 @@ class VariantScreen(Sheet[Wish | None]):
 
     def on_mount(self) -> None:
         """Ask what would run."""
+        self._read_input()
         super().on_mount()
-        self._read()
+        if self._had is not None:
+            self._take(self._had, ())
+            self.redraw()
+        else:
+            self._read()
 
     def _read(self) -> None:
         self._problem = None
+        self.waits()
         self.run_worker(self._reading(), name="variant", exclusive=True, exit_on_error=False)
         self.redraw()
 
@@ -80,7 +89,6 @@ class VariantScreen(Sheet[Wish | None]):
             self._problem = str(error)
         else:
             self._take(plan, changes)
-        self._read_input()
         self.redraw()
 
     def _take(self, plan: Plan, changes: tuple[tuple[str, str | bool | tuple[str, ...] | None], ...]) -> None:
@@ -167,7 +175,7 @@ class VariantScreen(Sheet[Wish | None]):
         title: Line = (("Change flags", "text bold"), (f"  on {clean(self._node)}", "dim"))
         draft = self.draft
         if draft is None:
-            said_ = self._problem or f"Reading what would run on {self._node} …"
+            said_ = self._problem or f"Reading what would run on {self._node} …{self.waited}"
             lines: list[Line] = [((row, "error" if self._problem else "dim"),) for row in wrap(said(said_), width, 6)]
             return View(lines, title, border="error" if self._problem else "focus")
         wide = width >= TWO_COLUMNS_FROM
@@ -262,6 +270,7 @@ class VariantScreen(Sheet[Wish | None]):
         self, text: str = "", *, placeholder: str = "a flag's name, or flag=value", secret: bool = False
     ) -> None:
         found = self.query_one("#variant-text", Input)
+        self._typed = text
         found.password = secret
         found.value = text
         found.placeholder = placeholder
@@ -271,6 +280,9 @@ class VariantScreen(Sheet[Wish | None]):
     def on_input_changed(self, event: Input.Changed) -> None:
         """The filter."""
         event.stop()
+        if event.value == self._typed:
+            return  # it was put there
+        self._typed = event.value
         self._leaving, self._problem, self._bare = False, None if self.draft is not None else self._problem, ""
         if self._editing is None:
             self._at = self._top = 0
@@ -365,11 +377,7 @@ class VariantScreen(Sheet[Wish | None]):
             found = [
                 at for at, row in enumerate(self.rows) if row.kind == "flag" and draft.key(row.name) == draft.key(name)
             ]
-            self.call_after_refresh(self._go_to, found[0] if found else 0)
-
-    def _go_to(self, at: int) -> None:
-        self._at = at
-        self.redraw()
+            self._at = found[0] if found else 0
 
     def _flag_here(self) -> str | None:
         if self._editing is not None:
