@@ -25,16 +25,14 @@ class Day(NamedTuple):
 
 
 DAYS = (
-    Day("restart --wait", "", 0, "The new server is ready"),
     Day("restart --wait --set speculative-num-steps=3", "", 0, "--speculative-num-steps: 2 → 3"),
-    Day("restart --launcher tmux", "", 0, "The new server runs"),
     Day("restart --set no-such-flag=3", "", 16, "no-such-flag"),
-    Day("stop", "", 0, "is gone"),
+    Day("restart --launcher tmux", "", 0, "The new server runs"),
     Day("restart --wait", "oom", 13, "CUDA out of memory"),
     Day("wait", "oom", 13, "--mem-fraction-static"),
     Day("restart --wait --set mem-fraction-static=0.8", "oom", 0, "The new server is ready"),
-    Day("restart --wait", "rank-dies", 0, "The new server is ready"),
-    Day("restart", "stalls", 0, "The new server runs"),
+    Day("restart", "rank-dies", 0, "The new server runs"),
+    Day("stop", "stalls", 0, "is gone"),
     Day("restart", "kept-by-systemd", 16, "systemctl restart sglang.service"),
     Day("stop", "in-a-container", 16, "docker restart 7c1f0a9e4b2d"),
     Day("restart", "rank-of-two", 16, "--nnodes 2"),
@@ -43,7 +41,7 @@ DAYS = (
     Day("restart", "port-taken", 16, "lena"),
     Day("restart", "stuck-gpu", 17, "lena"),
     Day("stop", "zombie", 17, "a zombie some of whose threads live on"),
-    Day("restart", "slow-drain", 0, "The new server runs"),
+    Day("stop", "slow-drain", 0, "is gone"),
     Day("restart", "two-users", 16, "lena-laptop"),
     Day("stop", "two-users", 16, "lena-laptop"),
 )
