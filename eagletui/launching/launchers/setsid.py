@@ -47,7 +47,7 @@ class Setsid:
 
     def log(self, record: Record) -> LogSource:
         """The file that the keeper opened."""
-        return LogSource(record.log, "keeper")
+        return LogSource(record.log, "record")
 
 
 SETSID: Final = Setsid()
