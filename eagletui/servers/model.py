@@ -90,7 +90,8 @@ class Member:
 class LogSource:
     """Where a server's output goes. `path` as the node names it; None with a `why` when it is no file that can be followed.
 
-    `via` says how it was found: "fd2", "fd1", "tee", "flag" (given by the user), "record" (of its launch), "keeper". `deleted`: the name is gone, the inode lives.
+    `via` says how it was found: "fd2", "fd1", "tee", "flag" (given by the user), "record" (of its launch), "keeper".
+    `deleted`: the name is gone, the inode lives.
     `pid` and `fd`: who writes it by which descriptor. `also`: a second file, where standard output and error are two. `keeper`: who
     keeps what goes into no file ("docker ID", "podman ID", "nerdctl ID", "unit NAME", "user-unit NAME").
     """
