@@ -75,6 +75,7 @@ def holder_of(job: Job | None, reading: gpus.Reading, now: float) -> list[Holder
 
 SHIM_PID: Final = 41_790
 """What stands between pid 1 and a container's processes."""
+RENEWED_S: Final = 15.0
 LENAS_AGE_S: Final = 12
 """How long ago she took the lock."""
 
@@ -94,6 +95,13 @@ def shim(at: float) -> Proc:
         threads=12,
         cgroup="/system.slice/containerd.service",
     )
+
+
+def renew_lock(files: Files, port: int, boot: float, now: float) -> None:
+    """Her eagletui goes on."""
+    lease = files.get(f"/tmp/eagletui-lock-{port}/lease")  # noqa: S108 - a simulated path
+    if lease is not None and now - lease.mtime >= RENEWED_S:
+        files.write(f"/tmp/eagletui-lock-{port}/lease", f"{int(now - boot):<12}\n".encode(), LENA, now)  # noqa: S108 - as above
 
 
 def lock_of_lena(files: Files, port: int, boot: float, boot_id: str, opened: float) -> None:

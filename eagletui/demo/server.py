@@ -17,6 +17,7 @@ import asyncssh
 from eagletui.demo import answers, smi
 from eagletui.demo.answer import Answer, refused
 from eagletui.demo.answers import Poll
+from eagletui.demo.engine import Engine
 from eagletui.demo.engine_http import HttpLink
 from eagletui.demo.processes import USER
 from eagletui.demo.world import World
@@ -36,6 +37,8 @@ ARGUMENT_LIMIT: Final = 4096
 DATA_LIMIT: Final = 8 << 20
 LOOK_S: Final = 0.1
 """How often a followed file is looked at; `tail -f` on a real node is told by the kernel, or looks every 0.2 s."""
+DEATH_LOOK_S: Final = 0.25
+"""How often a connection looks whether its server lives."""
 IDLE_S: Final = 60.0
 """How often a program that ended by itself is looked at again: there is nothing to see, its stdin is waited for."""
 READ_SIZE: Final = 1 << 16
@@ -120,7 +123,7 @@ class DemoServer:
             async def answer() -> None:
                 try:
                     if engine is not None:
-                        await HttpLink(engine, reader, writer, self.now).run()
+                        await self._until_it_dies(engine, HttpLink(engine, reader, writer, self.now).run())
                     elif await reader.readline():
                         writer.write(
                             b"HTTP/1.0 404 File not found\r\nContent-Type: text/html\r\n\r\n" + answers.NOT_FOUND_PAGE
@@ -132,6 +135,19 @@ class DemoServer:
             await self._owned(answer())
 
         return talk
+
+    async def _until_it_dies(self, engine: Engine, work: Coroutine[Any, Any, None]) -> None:
+        """A server's death closes its connections, in whatever they are."""
+        link = asyncio.ensure_future(work)
+        try:
+            while not link.done() and not engine.is_gone(self.now()):
+                await asyncio.wait({link}, timeout=DEATH_LOOK_S)
+                self.world.advance(self.now())
+        finally:
+            link.cancel()
+            (ended,) = await asyncio.gather(link, return_exceptions=True)
+        if isinstance(ended, Exception):
+            raise ended
 
     # Scripts
 

@@ -20,7 +20,7 @@ from eagletui.demo.files import Entry, Files, furnished
 from eagletui.demo.gpus import Reading
 from eagletui.demo.launches import Kept, Pane
 from eagletui.demo.logfile import LogFile
-from eagletui.demo.neighbours import holder_of, job_of
+from eagletui.demo.neighbours import holder_of, job_of, renew_lock
 from eagletui.demo.opening import furnish
 from eagletui.demo.processes import Descriptor, Proc
 from eagletui.demo.scenarios import Scenario
@@ -115,6 +115,8 @@ class World:
             engine.advance(now)
             if (entry := self.files.get(engine.log_path)) is not None and entry.log is engine.log:
                 entry.mtime = engine.written_at
+        if self.scenario is not None and self.scenario.locked:
+            renew_lock(self.files, shape.PORT, self.boot, now)
         self.kept = [kept for kept in self.kept if not kept.look(self, now)]
         if self.job is not None and self.job.started is None:
             gpu = self.job.neighbour.gpu or 0

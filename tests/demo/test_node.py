@@ -16,6 +16,7 @@ import httpx
 import pytest
 
 from eagletui.demo.answers import GIVEN
+from eagletui.demo.life import KILL
 from eagletui.demo.node import DemoNode, open_demo
 from eagletui.demo.server import DemoServer
 from eagletui.demo.world import World
@@ -388,6 +389,22 @@ async def test_nonsense_on_the_port_is_400_and_the_end() -> None:
             said += chunk
         assert said.startswith(b"HTTP/1.1 400 Bad Request")
         await link.aclose()
+
+
+async def test_a_servers_death_closes_its_connections() -> None:
+    async with opened(20.0) as node, client(node) as http:
+        await until_ready(http)
+        assert node.world is not None
+        body = {**COMPLETION, "max_tokens": 100_000, "stream": True}
+        async with http.stream("POST", "/v1/completions", json=body) as answer:
+            lines = answer.aiter_lines()
+            await anext(lines)
+            node.world.signal(node._now(), node.world.engine.pid, KILL)
+            with pytest.raises(httpx.RemoteProtocolError):
+                async for _ in lines:
+                    pass
+        with pytest.raises(httpx.ConnectError):
+            await http.get("/health")
 
 
 # What is left

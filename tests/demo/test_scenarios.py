@@ -81,6 +81,12 @@ def test_a_hang() -> None:
     assert told_of(world).state == "ready"
 
 
+def test_names_that_they_had_before() -> None:
+    assert (scenario_of("hang"), scenario_of("killed")) == (SCENARIOS["stalls"], SCENARIOS["rank-dies"])
+    with pytest.raises(KeyError):
+        scenario_of("fire")
+
+
 def test_each_opens_before_it_happens() -> None:
     for scenario in SCENARIOS.values():
         assert scenario.at is None or 0 < scenario.at - scenario.opens < 20
