@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from eagletui.errors import LinkLostError, NeverStartedError
+from eagletui.errors import LinkLostError, NeverStartedError, RefusedError
+from eagletui.launching.adopt import read_context, recipe_of_process
 from eagletui.launching.launch import launch
 from eagletui.launching.launchers.registry import launcher
 from eagletui.launching.recipe import Recipe
@@ -75,6 +76,19 @@ async def test_a_server_outlives_the_connection_that_launched_it(sshd_server: Ss
         while (kept := (await read_records(watching)).of(record.id)) is None or kept.record.exit_status is None:
             assert time.monotonic() < until
         assert kept.record.exit_status == 128 + signal.SIGINT
+
+
+async def test_somebody_elses_process_tells_no_environment(sshd_server: Sshd) -> None:
+    """This test's own process is root's: its command can be read, and nothing else that a launch needs."""
+    async with connected(sshd_server, "bash") as node:
+        context = await read_context(node, os.getpid())
+    assert context.complete
+    assert context.uid == 0
+    assert context.argv
+    assert (context.environ, context.cwd) == (None, None)
+    with pytest.raises(RefusedError, match="environment of process") as caught:
+        recipe_of_process(context, log="/l")
+    assert caught.value.code == "no-environment"
 
 
 async def test_a_missing_interpreter_is_told_over_the_link(sshd_server: Sshd) -> None:

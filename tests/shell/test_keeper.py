@@ -70,6 +70,7 @@ def launch(place: Locked, name: str) -> str:
 
 ODD = (
     "", " lead", "a'b\"c`d`$(touch X)", "\n\n", "ends\n", "\\", "\\0101", "*", "-n", "\udcff\udcfe", "é", "--flag=x y", "x", "a:b 000",
+    os.fsdecode(bytes(range(1, 256))),
 )  # fmt: skip
 
 
