@@ -299,13 +299,21 @@ class LaunchActions(App[None]):
             self.say("The rest is told to end now.")
 
     def action_server_go_on(self) -> None:
-        """Where an earlier eagletui left it."""
-        record = self.left_over or (self.seen().unfinished if self._offers("go-on") else None)
+        """Where an earlier eagletui left it, or this one failed."""
         if not self._begin_of("server.go-on") or self.operator is None:
             return
+        record = self.left_over or self._record_of_failure()
         if record is None or self.operator.resume(record) is None:
             self.say("There is nothing to go on with any more.", severity="warning")
         self._operated()
+
+    def _record_of_failure(self) -> Record | None:
+        """The record on the node of the sequence that failed, as the monitor has read it."""
+        doing, snapshot = self.doing, self.seen()
+        known = (snapshot.unfinished, snapshot.record, snapshot.under_way)
+        if doing is None or not self._offers("go-on"):
+            return None
+        return next((one for one in known if one is not None and one.id == doing.progress.record), None)
 
     def action_server_orphans(self) -> None:
         """The list of processes without a server."""

@@ -125,7 +125,7 @@ async def test_r_shows_the_plan_and_only_enter_begins_it() -> None:
         await s.keys("r", "enter")
         assert [plan.checks for plan in operator.begun] == [made.PASSED]
         assert s.top() is s.main
-        assert re.search(r"▸ preflight .*0:01 of 0:20", s.pane("startup"))
+        assert re.search(r"▸ preflight +━.* 0:20 +0:01", s.pane("startup"))
         await s.keys("r")
         assert s.top() is s.main
         assert "A restart is under way already (preflight); one at a time." in s.notices()
@@ -205,7 +205,7 @@ async def test_steps_tick_and_k_ends_a_drain() -> None:
         assert "STOPPING" in s.status()
         text = s.pane("startup")
         assert re.search(r"✓ preflight +9 checks passed +0:02", text)
-        assert re.search(r"▸ stop +━+.* 0:14 of 0:30", text)
+        assert re.search(r"▸ stop +━+.* 0:30 +0:14", text)
         assert "drains: 3 requests running, 11 of 12 alive" in text
         assert "k ends it now" in text
         assert "· GPUs free" in text

@@ -14,9 +14,10 @@ from eagletui.ui.actions import BY_ID
 from eagletui.ui.widgets.bars import bar
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, spread, width_of, wrap
 
-NAME_CELLS = 13
+NAME_CELLS = 11
+PHASE_CELLS = 13
+"""Of a name above the phases of a start-up, whose column is wider."""
 TIME_CELLS = 6
-LIMIT_CELLS = 8
 BAR_CELLS = 20
 DETAIL_ROWS = 4
 PRINTED_ROWS = 4
@@ -96,67 +97,72 @@ def total(progress: Progress, now: float) -> float | None:
 def step_rows(progress: Progress, now: float, width: int, height: int) -> list[Line]:
     """A row a step; the running one with its limit as a bar and what it does below it. What is done gives way from the top."""
     steps = [one for one in progress.steps if one.name is not StepName.READY]
-    room = height - len(steps)
+    at = next((at for at, one in enumerate(steps) if one.status == "running"), 0)
+    spare = height - len(steps)
+    wanted = 1 + len(steps[at].lines) if steps else 0
+    room = max(spare, min(wanted, spare + max(0, at - 1)))  # what is done is worth less than who is in the way
     lines: list[Line] = []
-    at = 0
     for step in steps:
         if step.status == "running":
-            at = len(lines)
             lines += _running(step, progress, now, width, max(0, min(DETAIL_ROWS, room)))
         else:
             lines.append(_row(step, now, width))
     if len(lines) <= height:
         return lines
-    first = max(0, min(at - 1, len(lines) - height))
+    first = max(0, min(at - 1, len(lines) - height)) if height > 1 else at
     return lines[first : first + height]
 
 
 def done_rows(progress: Progress, now: float, width: int, compare: int) -> list[Line]:
-    """The steps before the start-up, for above its phases: those that took time."""
+    """The steps before the start-up, for above its phases and in their columns: those that took time."""
     chosen = (StepName.STOP, StepName.GPUS, StepName.LAUNCH)
     steps = [one for one in progress.steps if one.name in chosen and one.status == "done"]
-    return [_row(one, now, width, limit_cells=compare) for one in steps]
+    return [_row(one, now, width, name_cells=PHASE_CELLS, after=compare) for one in steps]
 
 
-def _row(step: Step, now: float, width: int, *, limit_cells: int = LIMIT_CELLS) -> Line:
+def _row(step: Step, now: float, width: int, *, name_cells: int = NAME_CELLS, after: int = 0) -> Line:
     mark, role = _MARKS[step.status]
     calm = "text" if step.status in ("done", "failed") else "dim" if step.status == "pending" else "faint"
     text = said(step.text) if step.status != "pending" else ""
     time_ = fmt.duration(took(step, now)) if step.began is not None else ""
-    head: Line = ((f"{mark} ", role), (f"{SHOWN_NAMES[step.name]:<{NAME_CELLS}} ", calm))
-    right: Line = ((f"{time_:>{TIME_CELLS}}", "text"), (" " * limit_cells, "dim")) if time_ else EMPTY
-    room = max(0, width - width_of(head) - (TIME_CELLS + limit_cells + 1 if time_ else 0))
+    head: Line = ((f"{mark} ", role), (f"{SHOWN_NAMES[step.name]:<{name_cells}} ", calm))
+    right: Line = ((f"{time_:>{TIME_CELLS}}", "text"), (" " * after, "dim")) if time_ else EMPTY
+    room = max(0, width - width_of(head) - (width_of(right) + 1 if time_ else 0))
     return spread((*head, (cut(text, room), "error" if step.status == "failed" else "dim")), right, width)
 
 
 def _running(step: Step, progress: Progress, now: float, width: int, room: int) -> list[Line]:
     elapsed = took(step, now)
-    limit = f" of {fmt.duration(step.timeout_s)}" if step.timeout_s else ""
-    right: Line = ((f"{fmt.duration(elapsed):>{TIME_CELLS}}", "text"), (limit.ljust(LIMIT_CELLS), "dim"))
+    right: Line = ((f"{fmt.duration(elapsed):>{TIME_CELLS}}", "text"),)
     head: Line = (("▸ ", "warning"), (f"{SHOWN_NAMES[step.name]:<{NAME_CELLS}} ", "text bold"))
     words = said(step.text)
     key = BY_ID["server.stop-now"].key
-    hint: Line = (
-        ((" · " if words else "", "dim"), (key, "key"), (" ends it now", "dim")) if progress.may_stop_now else EMPTY
-    )
+    hint: Line = ((key, "key"), (" ends it now", "dim")) if progress.may_stop_now else EMPTY
     inline = max(0, width - width_of(head) - width_of(right) - 1)
     if not room or not (step.timeout_s or len(words) > inline or step.lines or hint):
         return [spread((*head, (cut(words, inline), "dim")), right, width)]
-    meter = (
-        bar([(min(1.0, (elapsed or 0.0) / step.timeout_s), "warning")], min(BAR_CELLS, inline))
-        if step.timeout_s
-        else EMPTY
-    )
-    lines: list[Line] = [spread((*head, *meter), right, width)]
     indent = " " * (2 + NAME_CELLS + 1)
     rows = wrap(words, max(8, width - len(indent)), room)
     below: list[Line] = [((indent, "dim"), (row, "text")) for row in rows]
-    if hint and below and width_of(below[-1]) + width_of(hint) <= width:
-        below[-1] = (*below[-1], *hint)
+    if hint and below and width_of(below[-1]) + 3 + width_of(hint) <= width:
+        below[-1] = (*below[-1], (" · ", "dim"), *hint)
     elif hint:
-        below = [*below[: room - 1], ((indent, "dim"), *hint[1:])]
+        below = [*below[: room - 1], ((indent, "dim"), *hint)]
     below += [((indent, "dim"), (cut(said(one), width - len(indent)), "dim")) for one in step.lines]
-    return [*lines, *below[:room]]
+    return [spread((*head, *_meter(step, elapsed, inline)), right, width), *below[:room]]
+
+
+def _meter(step: Step, elapsed: float | None, room: int) -> Line:
+    """The time as a bar whose end is the limit."""
+    if not step.timeout_s:
+        return EMPTY
+    limit = f" {fmt.duration(step.timeout_s)}"
+    cells = min(BAR_CELLS, room - len(limit))
+    return (
+        (*bar([(min(1.0, (elapsed or 0.0) / step.timeout_s), "warning")], cells), (limit, "dim"))
+        if cells > 0
+        else EMPTY
+    )
 
 
 def foot(progress: Progress, now: float, width: int) -> Line:
@@ -207,6 +213,7 @@ def failure_card(
 ) -> tuple[list[Line], tuple[Hit, ...]]:
     """At most `height` rows: what failed, what is true now, the details, and what can be done. The last two share what is left."""
     text = said(progress.text) or _HEADS[progress.ending]
+    text = text[:1].upper() + text[1:]
     offers, spans = offer_rows(offered(progress, able=able), width)
     step = progress.step
     where = f"at {SHOWN_NAMES[step.name]}" if step is not None else ""
@@ -215,10 +222,10 @@ def failure_card(
     if progress.exit_status is not None:
         where += (" · " if where else "") + f"exit status {progress.exit_status}"
     left = max(1, height - len(offers))
-    head: list[Line] = [((row, "error bold"),) for row in wrap(text, width, 3)]
-    head = head[:left]
     now_rows = wrap(f"now: {said(progress.now_true)}", width, 3) if progress.now_true else []
     now = _now_lines(now_rows)
+    head: list[Line] = [((row, "error bold"),) for row in wrap(text, width, max(2, left - len(now) - 1))]
+    head = head[:left]
     details = _details(progress, step, width)
     room = left - len(head) - len(now)
     if room < 0:
