@@ -7,6 +7,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -82,9 +83,17 @@ def children(server: Unruly) -> list[int]:
 
 
 async def test_a_server_that_ends_by_itself_is_told_once(tmp_path: Path) -> None:
+    """And a dry run before names every signal that might be sent, and sends none."""
     with unruly(tmp_path, "drains=0.7") as server:
         server.wait_for()
         below = children(server)
+        async with here(server.port, dry=True) as place:
+            await stopped(place, server.port)
+            pids = [str(pid) for pid in below]
+            assert place.signals == [("TERM", str(server.pid)), ("TERM", *pids), ("KILL", str(server.pid), *pids)]
+            assert not Path(f"/tmp/eagletui-lock-{server.port}").exists()
+        assert lives(server.pid)
+        assert children(server) == below
         async with here(server.port) as place:
             found, done = await stopped(place, server.port, requests=lambda: 3)
             assert [process.pid for process in found.members] == [server.pid, *below]
@@ -106,14 +115,13 @@ async def test_a_server_that_ends_by_itself_is_told_once(tmp_path: Path) -> None
         ("drains=60", 0.5, False, 1),
         ("drains=60", 0.0, True, 1),
         ("leaves-orphans leaves-shm", 30.0, False, 0),
-        ("ignores-term", 0.3, False, 4),
         ("leaves-orphans children-ignore-term forks-late leaves-shm", 30.0, False, 4),
     ],
 )
 async def test_whatever_a_server_does_nobody_of_it_is_left(
     words: str, grace_s: float, hurried: bool, killed: int, tmp_path: Path
 ) -> None:
-    """Draining beyond its grace, hurried by `k`, leaving orphans, ignoring SIGTERM, forking when it is told to end."""
+    """Draining beyond its grace, hurried by `k`, leaving orphans that ignore SIGTERM, forking when it is told to end."""
     with unruly(tmp_path, words) as server:
         server.wait_for()
         everybody = {server.pid, *children(server)}
@@ -237,12 +245,12 @@ async def test_a_second_job_in_a_tmux_pane_lives_on(tmp_path: Path) -> None:
     """The server runs in the foreground of an interactive shell that has a job in the background; tmux and the shell stay."""
     tmux = require("tmux")
     port = free_port()
-    socket = tmp_path / "tmux"
+    where = tmp_path / "tmux"
     with environment(tmp_path) as env:
 
         def ask(*words: str) -> str:
             return subprocess.run(
-                [tmux, "-f", "/dev/null", "-S", str(socket), *words],
+                [tmux, "-f", "/dev/null", "-S", str(where), *words],
                 check=True,
                 env=env,
                 cwd=tmp_path,
@@ -308,6 +316,12 @@ async def test_over_a_real_sshd_nothing_that_carries_the_login_is_signalled(
     node = SshNode(sshd_server.target("bash"), config_file=sshd_server.config)
     await node.connect()
     try:
+        with socket.socket() as roots:
+            roots.bind(("127.0.0.1", 0))
+            roots.listen()
+            unseen = await identify(node, port=roots.getsockname()[1])
+            assert [one.code for one in unseen.refusals] == ["unseen-listener"]
+            assert "someone we cannot see listens" in unseen.refusals[0].text
         with unruly(home, user=user) as server, subprocess.Popen(["sleep", "307"], user=sshd_users["dash"]) as theirs:
             server.wait_for()
             place = Here(server.port)
@@ -425,15 +439,3 @@ async def test_a_frozen_eagletui_that_was_overtaken_signals_nothing(tmp_path: Pa
                 assert len(children(server)) == 3
                 await stop(second.acting, target_of(await identify(second.acting.node, port=server.port)))
         assert not lives(server.pid)
-
-
-async def test_a_dry_run_names_every_signal_and_sends_none(tmp_path: Path) -> None:
-    with unruly(tmp_path) as server:
-        server.wait_for()
-        below = [str(pid) for pid in children(server)]
-        async with here(server.port, dry=True) as place:
-            await stopped(place, server.port)
-            assert place.signals == [("TERM", str(server.pid)), ("TERM", *below), ("KILL", str(server.pid), *below)]
-        assert lives(server.pid)
-        assert len(children(server)) == 3
-        assert not Path(f"/tmp/eagletui-lock-{server.port}").exists()
