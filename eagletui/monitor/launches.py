@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,6 +24,8 @@ from eagletui.servers.verdict import NEVER_S, Evidence
 from eagletui.shell.masking import mask_text
 from eagletui.shell.masking import shown as plain
 
+PATIENCE_S = 0.7
+"""A discovery waits no longer for the records: meanwhile nobody looks who died."""
 DUE_S = 2.0
 """While a sequence is under way, or the exit status of a death is not there yet, the records are looked at so often."""
 
@@ -48,7 +51,9 @@ class Shown(NamedTuple):
 class Launches:
     """The records of a node as last read, and the intents told."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, patience_s: float = PATIENCE_S) -> None:
+        self._patience_s = patience_s
+        self._reading: asyncio.Task[None] | None = None
         self.records: Records = NONE
         self.intents = Intents()
         self._node = node
@@ -61,12 +66,34 @@ class Launches:
         """The launch that was put on the screen once: what the user chooses later stays."""
 
     async def read(self) -> Records:
-        """Look at the node. Raises LinkLostError."""
-        self._read_at = time.monotonic()
+        """Look at the node. A home that answers slowly holds nobody up: then it is what was read before, and is_due once the answer is there.
+        Raises LinkLostError."""
+        reading = self._reading
+        if reading is None:
+            self._read_at = time.monotonic()
+            reading = self._reading = asyncio.create_task(self._read())
+            reading.add_done_callback(_retrieved)
+        try:
+            await asyncio.wait((reading,), timeout=self._patience_s)
+        except asyncio.CancelledError:
+            self.link_lost()
+            raise
+        if reading.done():
+            self._reading = None
+            if not reading.cancelled():
+                reading.result()
+        return self.records
+
+    def link_lost(self) -> None:
+        """What is being read will not come any more, and its failure is none of the next link."""
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.cancel()
+
+    async def _read(self) -> None:
         found = await read_node_records(self._node, self._had_server)
         if found is not None:
             self.records = found
-        return self.records
 
     def found(self, inventory: Inventory) -> None:
         """Discovery ended: whose records these servers are."""
@@ -83,6 +110,8 @@ class Launches:
 
     def is_due(self, now: float, shown: Shown) -> bool:
         """Whether the records should be looked at now, though no process came or went."""
+        if self._reading is not None:
+            return self._reading.done()  # it came late
         if now - self._read_at < DUE_S:
             return False
         record = self.record_of(shown.server) if shown.server is not None and not shown.alive else None
@@ -215,6 +244,12 @@ class Launches:
             ago = _ago(record, wall) if record.kind == "stop" else ""
             return Verdict(State.ABSENT, Reason("stopped", f"stopped by eagletui{ago}"))
         return None
+
+
+def _retrieved(task: asyncio.Task[None]) -> None:
+    """Nobody may be waiting for it any more."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _identity(server: Server) -> Identity:

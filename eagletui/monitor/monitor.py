@@ -288,6 +288,7 @@ class NodeMonitor:
 
     def _link_lost(self, at: float) -> None:
         self._others.verdicts = {}
+        self._launches.link_lost()
         if self._watch is not None:
             self._watch.link_lost(at)
 

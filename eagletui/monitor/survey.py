@@ -15,7 +15,7 @@ from eagletui.gpus.model import GpuReport
 from eagletui.logs.state import LogState
 from eagletui.monitor.assessment import Assessment
 from eagletui.monitor.autopsy import read_kernel_log
-from eagletui.monitor.drive import find_servers, survey_gpus
+from eagletui.monitor.drive import RECORDS_TIMEOUT_S, find_servers, survey_gpus
 from eagletui.monitor.launches import Launches, Shown
 from eagletui.monitor.log_tail import LogTail, read_tail
 from eagletui.monitor.probes import Answer, Prober
@@ -55,7 +55,7 @@ async def survey(node: Node, *, port: int | None = None, log_path: str | None = 
     building = asyncio.create_task(asyncio.to_thread(import_module, "eagletui.monitor.build_report"))
     try:
         ping = await node.ping()
-        launches = Launches(node)
+        launches = Launches(node, RECORDS_TIMEOUT_S)
         inventory = await find_servers(node, launches.read)
         launches.found(inventory)
         if port is not None:

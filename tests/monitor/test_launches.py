@@ -10,7 +10,8 @@ import signal
 import sqlite3
 import sys
 import time
-from contextlib import closing
+from collections.abc import Collection
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,12 +20,16 @@ import pytest
 from eagletui.history.store import History
 from eagletui.launching import records
 from eagletui.launching.recipe import Recipe
+from eagletui.monitor import launches
+from eagletui.monitor.drive import read_node_records
 from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.survey import survey
+from eagletui.nodes.base import Node
 from eagletui.nodes.local import LocalNode
 from eagletui.servers.intent import Launched, Launching, NeverStarted, Over, Stopping
 from eagletui.servers.model import State
 from eagletui.servers.record import Record
+from eagletui.servers.recorded import Records
 from eagletui.shell.keeper import ask_launch
 from tests.engine import STAND_IN
 from tests.launching.acting import Place, acting_here
@@ -104,6 +109,7 @@ async def test_a_launch_is_followed_from_its_script_to_its_stop(home: Path) -> N
             assert server.launch.model_dump() == {"id": record.id, "profile": "tiny", "by": "eagletui"}
             await node.aclose()
 
+            await until(monitor, lambda _: kept(history) is not None, 15)
             members = frozenset((m.process.pid, m.process.started) for m in ready.server.family)
             monitor.intend(Stopping(members, time.monotonic(), place.port))
             stopping = await until(monitor, lambda s: s.verdict.state is State.STOPPING, 5)
@@ -128,8 +134,9 @@ async def test_a_launch_is_followed_from_its_script_to_its_stop(home: Path) -> N
 
 
 def kept(history: History) -> object:
-    with closing(sqlite3.connect(history.path)) as connection:
+    with closing(sqlite3.connect(history.path)) as connection, suppress(sqlite3.OperationalError):  # not made yet
         return connection.execute("SELECT profile, record, origin, outcome, ended FROM launches").fetchone()
+    return None
 
 
 async def test_a_launch_that_dies_at_once_never_started_whenever_one_looks(home: Path) -> None:
@@ -184,3 +191,21 @@ async def test_a_sequence_that_was_left_is_told_and_one_under_way_is_waited_for(
             assert left.under_way is None
             monitor.intend(NeverStarted("it died", time.monotonic(), place.port, printed=("no room",), exit_status=1))
             assert monitor.snapshot().verdict.reason.text == "never started: exit status 1: no room"
+
+
+async def test_a_home_that_answers_slowly_holds_nobody_up(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with acting_here(home) as place:
+        record = await place.written(place.recipe("/bin/true"))
+        await records.update(place.acting, replace(record, boot=boot(), kind="restart", step="gpus-free"))
+        real, gate = read_node_records, asyncio.Event()
+
+        async def slow(node: Node, had_server: Collection[str] = ()) -> Records | None:
+            await gate.wait()
+            return await real(node, had_server)
+
+        monkeypatch.setattr(launches, "read_node_records", slow)
+        async with running(NodeMonitor(LocalNode(), port=place.port)) as monitor:
+            await until(monitor, lambda s: s.discovered)
+            assert monitor.snapshot().record is None
+            gate.set()
+            await until(monitor, lambda s: s.under_way is not None, 10)
