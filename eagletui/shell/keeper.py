@@ -53,10 +53,10 @@ me_pid=; read -r me_pid me_more </proc/self/stat
 set -- ${me_line##*")"}
 printf "%s %s\n" "$me_pid" "${20}"
 }
-fail() { printf "eagletui: %s\n" "$1"; printf "125\n" >"$dir/exit"; exit 125; }
-me >"$dir/keeper" || exit 125
+fail() { printf "eagletui: %s\n" "$1"; printf "125\n" 2>/dev/null >"$dir/exit"; exit 125; }
 log=$(cat "$launch/log"; printf x); log=${log%x}
 exec >>"$log" 2>&1 </dev/null
+me >"$dir/keeper" || fail "$dir cannot be written"
 cwd=$(cat "$launch/cwd"; printf x); cwd=${cwd%x}
 words() { od -An -v -to1 <"$1" | tr -d "\n" | sed "s/ 000/x:/g;s/ /\\\\0/g" | tr ":" "\n"; }
 word() { word=$(printf "%b" "$1"); word=${word%x}; }
@@ -105,7 +105,7 @@ done
 [ -z "$first" ] || fail "there is no command in $launch/argv"
 unset IFS; set +f
 run() {
-me >"$dir/process" || exit 125
+me >"$dir/process" || { printf "eagletui: %s cannot be written\n" "$dir"; exit 125; }
 for l in $limits; do
 k=${l%%:*}; n=${l#*:}
 ulimit -S -$k $n 2>/dev/null && continue
