@@ -39,7 +39,7 @@ async def commands_of(node: Node, plan: Plan, who: str) -> tuple[DryCommand, ...
                 await do()
             except LaunchingError:
                 continue  # what a step would say of the node as it will be, it cannot say of the node as it is
-    step = STEPS[plan.kind][-1]
+    step = StepName.LEFTOVERS if plan.kind == "stop" else StepName.VERIFY
     await work.release_lock()
     mask = _Masks(plan, fence)
     return tuple(mask.command(step, command) for step, command in told)

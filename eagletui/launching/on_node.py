@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from eagletui.errors import HistoryError, LaunchingError, NodeError, RefusedError, StopFailedError
 from eagletui.gpus.model import GpuReport
 from eagletui.history.launches import Identity as LaunchIdentity
-from eagletui.history.launches import LaunchRecord, kept_command, kind_of, machine_name
+from eagletui.history.launches import LaunchRecord, PhaseTime, kept_command, machine_name
+from eagletui.history.launches import Outcome as LaunchOutcome
 from eagletui.history.store import History
 from eagletui.launching import launch as launching
 from eagletui.launching import records
@@ -23,23 +24,28 @@ from eagletui.launching.leftovers import clean, listening_on, ports_of
 from eagletui.launching.lock import Lock
 from eagletui.launching.looking import Runs, see_gpus
 from eagletui.launching.plan import Check, Plan
-from eagletui.launching.planning import gpus_of, model_of
+from eagletui.launching.planning import gpus_of, kind_of_command
 from eagletui.launching.preflight import preflight
 from eagletui.launching.steps import TIMEOUT_S, Ending, StepName
 from eagletui.launching.stop import line_of, stop, watch_for_return
 from eagletui.launching.verify import Launched, printed_of, verify
 from eagletui.launching.watch import Watched
 from eagletui.launching.work import Death, Finding, Found, Verified
+from eagletui.logs.reader import Reader
+from eagletui.logs.state import Diagnosis
 from eagletui.servers.family import Identity
 from eagletui.servers.intent import Intent, Launching, NeverStarted, Over, Stopping
 from eagletui.servers.intent import Launched as LaunchedIntent
 from eagletui.servers.model import Inventory, Process
 from eagletui.servers.record import Outcome, Record
 from eagletui.servers.targets import Target
+from eagletui.shell.follow import parse_file_head, read_range
 from eagletui.shell.poll import Machine, PollDecoder, ask_machine, start_poll
 
 _OUTCOMES: dict[Ending, Outcome] = {"running": "running", "done": "done", "aborted": "aborted"}
 """Every other ending is a failure."""
+LOG_BYTES = 1 << 20
+"""The end of a dead launch's log that is read for its cause."""
 KEEP_S = 8.0
 """For the file of earlier launches, which may lie in a folder that hangs."""
 
@@ -74,6 +80,8 @@ class WorkOnNode:
         self._members: tuple[Identity, ...] = plan.family
         self._launched: Launched | None = None
         self._floor = Floor()
+        self._machine: Machine | None = None
+        self._launched_at = datetime.now(UTC)
         self._began = time.monotonic()
 
     @property
@@ -157,7 +165,7 @@ class WorkOnNode:
         old = self._old_record()
         found, report = await asyncio.gather(
             identify(
-                self._acting.node,
+                self._acting,
                 port=port,
                 pid=wish.pid,
                 record=old,
@@ -294,6 +302,7 @@ class WorkOnNode:
         if record is None:
             raise RefusedError("there is no record to launch from")
         self._began = time.monotonic()
+        self._launched_at = datetime.now(UTC)
         if await self._was_begun(record):
             return Finding("it was launched before the link was lost")
         self._intent(Launching(self._began, record.port, record.id, record.log))
@@ -336,21 +345,33 @@ class WorkOnNode:
 
     async def keep(self, process: Identity) -> str | None:
         """See Work."""
-        record, recipe = self._record, self._plan.recipe
-        if self._history is None or record is None or self._acting.dry:
+        return await self._to_history(process, None)
+
+    async def outcome(self, process: Identity, watched: Watched) -> str | None:
+        """See Work."""
+        return await self._to_history(process, watched)
+
+    async def _to_history(self, process: Identity, watched: Watched | None) -> str | None:
+        """What was launched, and what became of it; whoever watched it may have kept more, which stays."""
+        record, history = self._record, self._history
+        engine = None if record is None else record.engine or self._engine()
+        if history is None or record is None or engine is None or self._acting.dry:
             return None
-        history = self._history
-        engine = record.engine or (None if recipe is None else recipe.engine)
-        if engine is None:
-            return None
-        machine = await self._machine()
+        if self._machine is None:
+            self._machine = await read_machine(self._acting)
+        outcome: LaunchOutcome = "unknown"
+        if watched is not None and watched.ending in {"done", "crashed"}:
+            outcome = "ready" if watched.ending == "done" else "crashed"
         made = LaunchRecord(
-            identity=LaunchIdentity(machine_name(machine, self._acting.node.name), machine.boot, *process),
+            identity=LaunchIdentity(machine_name(self._machine, self._acting.node.name), self._machine.boot, *process),
             node=self._acting.node.name,
-            kind=kind_of(engine, record.command, model_of(record.command), None),
+            kind=kind_of_command(engine, record.command),
             command=record.command,
-            started=datetime.now(UTC),
-            outcome="unknown",
+            started=self._launched_at,
+            outcome=outcome,
+            phases=() if watched is None else tuple(PhaseTime(name, seconds) for name, seconds in watched.phases),
+            ready_s=None if watched is None else watched.ready_s,
+            diagnosis=None if watched is None or watched.diagnosis is None else watched.diagnosis.code,
             origin="eagletui",
             profile=record.profile,
             variant=record.variant,
@@ -362,8 +383,8 @@ class WorkOnNode:
             return str(error) or "the file of earlier launches did not answer"
         return None
 
-    async def _machine(self) -> Machine:
-        return await read_machine(self._acting)
+    def _engine(self) -> str | None:
+        return None if self._plan.recipe is None else self._plan.recipe.engine
 
     async def look_after_death(self) -> Death:
         """See Work."""
@@ -372,7 +393,22 @@ class WorkOnNode:
             return Death()
         launcher = launcher_of(record.launcher)
         state = launcher.read_look(await self._acting.run(launcher.look(record)))
-        return Death(state.exit_status, printed_of(state))
+        process = None if state.process is None else (state.process.pid, state.process.started)
+        return Death(state.exit_status, printed_of(state), await self._by_its_log(record, state.log_size), process)
+
+    async def _by_its_log(self, record: Record, size: int | None) -> Diagnosis | None:
+        """What the log tells of its end; a launch may be dead before anybody watched it."""
+        engine = record.engine or self._engine()
+        if record.log is None or engine is None or not size:
+            return None
+        reader = Reader(engine)
+        begin = max(0, size - LOG_BYTES)
+        done = await self._acting.run(read_range(record.log, begin, LOG_BYTES))
+        _, text = parse_file_head(done.stdout)
+        now = time.monotonic()
+        reader.feed(text, now)
+        reader.flush(now)
+        return reader.state.diagnosis
 
 
 async def read_machine(node: Runs) -> Machine:

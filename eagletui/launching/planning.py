@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Literal
 
 from eagletui.config.log_path import TIME_FORMAT, Named, fill, safe_part
 from eagletui.config.models import DEFAULT_LOG, Profile
@@ -20,51 +19,17 @@ from eagletui.engines.command_line import (
     known_flags,
 )
 from eagletui.engines.shapes import DEFAULT_PORT, flags_of
-from eagletui.gpus.model import GpuProcess, GpuReport
-from eagletui.launching import guards
-from eagletui.launching.plan import FlagChange, Holder, Refusal, Wish
+from eagletui.gpus.model import GpuReport
+from eagletui.history.launches import LaunchKind, kind_of
+from eagletui.launching.plan import FlagChange, Refusal, Wish
 from eagletui.launching.profiles import command_of, engine_launch, port_of
 from eagletui.launching.recipe import Limits, Recipe
 from eagletui.launching.words import plain
-from eagletui.servers.model import Inventory, Process, Server
 from eagletui.servers.record import Record
-from eagletui.shell.masking import mask_argv, shown
+from eagletui.shell.masking import mask_argv, mask_text, shown
 
-Whose = Literal["family", "ours", "others", "unknown"]
 _STAMP = re.compile(r"(?:-\d{8}-\d{6}(?:-\d{1,3})?)?\Z")
 """The time that an earlier launch of ours put behind a log's name."""
-REFUSED_KEPT = {
-    "unit": "systemd-unit", "container": "container", "slurm": "slurm", "ranks": "rank-of-many", "unseen": "unseen-listener",
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """The server that is meant, None where none runs; or why none can be chosen."""
-
-    server: Server | None = None
-    refusal: Refusal | None = None
-
-
-def choose(wish: Wish, servers: Sequence[Server], profile_port: int | None) -> Choice:
-    """By its id, its launcher's pid, its port, the profile's port; else the only one."""
-    if wish.server is not None:
-        found = [one for one in servers if one.id == wish.server]
-    elif wish.pid is not None:
-        found = [one for one in servers if one.launcher.pid == wish.pid]
-        if not found:
-            return Choice(
-                refusal=Refusal("not-a-server", f"pid {wish.pid} is no inference server that can be seen here")
-            )
-    elif (port := wish.port if wish.port is not None else profile_port) is not None:
-        found = [one for one in servers if one.port == port]
-    elif wish.kind == "start":
-        found = []  # a start means no running one; whether its port is taken is looked at by its recipe
-    else:
-        found = list(servers)
-    if len(found) > 1:
-        return Choice(refusal=guards.several(found))
-    return Choice(found[0] if found else None)
 
 
 def newest(
@@ -86,6 +51,14 @@ def port_of_command(command: Sequence[str]) -> int | None:
     """Where a command listens, by its flags or its engine's habit."""
     launch = engine_launch(command)
     return None if launch is None else flags_of(launch).port or DEFAULT_PORT[launch.engine]
+
+
+def kind_of_command(engine: str, command: Sequence[str]) -> LaunchKind:
+    """What a launch of this command is compared with."""
+    launch = engine_launch(command)
+    flags = None if launch is None else flags_of(launch)
+    model = None if flags is None or flags.model is None else mask_text(flags.model)
+    return kind_of(engine, command, model, None if flags is None else flags.tp)
 
 
 def model_of(command: Sequence[str]) -> str | None:
@@ -185,37 +158,6 @@ def _absolute(path: str, home: str) -> str:
     if path == "~" or path.startswith("~/"):
         return home.rstrip("/") + path[1:]
     return path if path.startswith("/") else f"{home.rstrip('/')}/{path}"
-
-
-def holders_of(
-    report: GpuReport, inventory: Inventory, server: Server | None, own_uid: int | None, only: frozenset[int] | None
-) -> tuple[Holder, ...]:
-    """Who holds memory of the GPUs (`only` these indexes, None: all)."""
-    processes = {one.pid: one for one in inventory.processes}
-    family = frozenset() if server is None else frozenset(member.process.pid for member in server.family)
-
-    def holder(gpu: int, held: GpuProcess) -> Holder:
-        whose = _whose(held.pid, family, processes, own_uid)
-        words = _words(processes.get(held.pid), held.name)
-        return Holder(gpu, held.pid, inventory.user_of(held.pid), held.mem_mib, words, whose)
-
-    shown_gpus = [gpu for gpu in report.gpus if only is None or gpu.index in only]
-    return tuple(holder(gpu.index, held) for gpu in shown_gpus for held in gpu.processes)
-
-
-def _words(process: Process | None, name: str | None) -> str:
-    if process is not None and process.argv:
-        return plain(" ".join(mask_argv(process.argv))[:160])
-    return plain(process.comm if process is not None else name or "")
-
-
-def _whose(pid: int, family: frozenset[int], processes: dict[int, Process], own_uid: int | None) -> Whose:
-    if pid in family:
-        return "family"
-    process = processes.get(pid)
-    if process is None or process.uid is None:
-        return "unknown"
-    return "ours" if process.uid == own_uid else "others"
 
 
 def gpus_of(env: Iterable[tuple[str, str]], report: GpuReport) -> frozenset[int] | None:

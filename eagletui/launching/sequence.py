@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import TypeVar
 
 from eagletui.errors import (
@@ -47,7 +49,7 @@ from eagletui.launching.transitions import (
     begun,
 )
 from eagletui.launching.watch import Watch, Watched
-from eagletui.launching.work import Finding, Found, Work
+from eagletui.launching.work import Death, Finding, Found, Work
 from eagletui.servers.family import Identity
 
 T = TypeVar("T")
@@ -175,8 +177,7 @@ class SequenceRun:
         except RefusedError as error:
             ended = self._ended("refused", str(error), self._true_now(), ("retry",))
         except NeverStartedError as error:
-            ended = self._ended("never-started", str(error), self._true_after_death(), self._offers_after_launch())
-            ended = ended._replace(exit_status=error.status, printed=error.printed)
+            ended = await self._never_started(error)
         except NodeError as error:
             ended = self._ended("no-link", f"the link was lost: {error}", self._true_without_link(), ("go-on",))
         except EagletuiError as error:
@@ -294,6 +295,8 @@ class SequenceRun:
             return await self._is_ready(watched)
         if watched.ending == "crashed":
             death = await self._work.look_after_death()
+            watched = replace(watched, diagnosis=watched.diagnosis or death.diagnosis)
+            await self._tell_history(watched)
             ended = self._ended(
                 "crashed", watched.text, self._true_after_death(), self._offers_after_launch()
             )._replace(diagnosis=watched.diagnosis, exit_status=death.exit_status, printed=death.printed)
@@ -309,8 +312,15 @@ class SequenceRun:
         self._happens(Done(_now(), watched.text))
         self._begins(StepName.READY)
         await self._note(StepName.READY, "done", watched.text, watched)
+        await self._tell_history(watched)
         ended = self._ended("done", watched.text, "The new server is ready.", ())
         return ended._replace(ready_s=watched.ready_s)
+
+    async def _tell_history(self, watched: Watched) -> None:
+        process = self._progress.launched
+        problem = None if process is None else await self._work.outcome(process, watched)
+        if problem is not None and problem not in self._notes:
+            self._notes.append(problem)
 
     _STEPS: dict[StepName, Callable[[SequenceRun], Awaitable[None]]] = {  # noqa: RUF012 - a constant
         StepName.PREFLIGHT: _preflight, StepName.IDENTIFY: _identify, StepName.STOP: _stop, StepName.GPUS: _gpus,
@@ -399,6 +409,17 @@ class SequenceRun:
     ) -> Ended:
         said = " ".join((now_true, *(f"(Note: {note})" for note in self._notes)))
         return Ended(_now(), ending, text, said, offers, lines)
+
+    async def _never_started(self, error: NeverStartedError) -> Ended:
+        """With the cause that its log tells, if it wrote any; the history is told of it as of any crash."""
+        death = Death()
+        with suppress(NodeError, LaunchingError):
+            death = await self._work.look_after_death()
+        if death.process is not None and death.diagnosis is not None:
+            await self._work.outcome(death.process, Watched("crashed", str(error), diagnosis=death.diagnosis))
+        ended = self._ended("never-started", str(error), self._true_after_death(), self._offers_after_launch())
+        status = death.exit_status if error.status is None else error.status
+        return ended._replace(exit_status=status, printed=error.printed, diagnosis=death.diagnosis)
 
     def _failed(self, text: str) -> Ended:
         """The running step failed; nothing was touched where nothing had been stopped yet."""

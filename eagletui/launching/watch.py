@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from eagletui.launching.steps import Progress
-from eagletui.logs.state import Diagnosis
+from eagletui.logs.state import Diagnosis, PhaseName
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +17,7 @@ class Watched:
     text: str
     ready_s: float | None = None
     diagnosis: Diagnosis | None = None
-    phases: tuple[tuple[str, float | None], ...] = ()
+    phases: tuple[tuple[PhaseName, float | None], ...] = ()
 
 
 class Watch(Protocol):

@@ -9,6 +9,7 @@ from typing import Protocol
 from eagletui.launching.plan import Check, Kept, Refusal
 from eagletui.launching.steps import Ending, StepName
 from eagletui.launching.watch import Watched
+from eagletui.logs.state import Diagnosis
 from eagletui.servers.family import Identity
 from eagletui.servers.ownership import NOBODY
 
@@ -45,10 +46,13 @@ class Verified:
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """What the keeper tells of a server that died. `exit_status` as it wrote it, None where nobody could tell; `printed`: its last lines, masked."""
+    """What the keeper tells of a server that died. `exit_status` as it wrote it, None where nobody could tell; `printed`: its last lines, masked.
+    `diagnosis`: by its log. `process`: who it was, None if it never was anybody."""
 
     exit_status: int | None = None
     printed: tuple[str, ...] = ()
+    diagnosis: Diagnosis | None = None
+    process: Identity | None = None
 
 
 class Work(Protocol):
@@ -91,6 +95,9 @@ class Work(Protocol):
 
     async def keep(self, process: Identity) -> str | None:
         """Tell the history that this was launched. Never raises: why it could not be kept."""
+
+    async def outcome(self, process: Identity, watched: Watched) -> str | None:
+        """Tell the history what became of it. As keep."""
 
     async def look_after_death(self) -> Death:
         """What the keeper tells of a server that died while it was watched."""

@@ -106,6 +106,10 @@ class Scripted:
         self.asked.append("keep")
         return None
 
+    async def outcome(self, process: Identity, watched: Watched) -> str | None:
+        self.asked.append(f"outcome {watched.ending}")
+        return None
+
     async def look_after_death(self) -> Death:
         return Death(137, ("killed",))
 
@@ -154,7 +158,7 @@ async def done(work: Scripted, made: Plan | None = None, watch: Watches | None =
 async def test_a_restart_takes_the_lock_and_writes_the_record_before_anything_is_stopped() -> None:
     work, watch = Scripted(), Watches(Watched("done", "ready", 80.0))
     progress = await done(work, watch=watch)
-    assert work.asked == ["lock", "check", "record", "identify", "stop", "gpus", "leftovers", "launch", "verify", "keep", "unlock"]  # fmt: skip
+    assert work.asked == ["lock", "check", "record", "identify", "stop", "gpus", "leftovers", "launch", "verify", "keep", "unlock", "outcome done"]  # fmt: skip
     assert (progress.ending, progress.ready_s, progress.launched, progress.record) == ("done", 80.0, NEW, "r1")
     assert watch.asked is not None
     assert (watch.asked.launched, watch.asked.port, watch.asked.log) == (NEW, 30000, "/new.log")
