@@ -15,8 +15,8 @@ DEMO = [sys.executable, "-m", "eagletui", "connect", "demo"]
 @pytest.mark.parametrize(("width", "height"), [(160, 48), (120, 36), (80, 24)])
 def test_it_becomes_ready_and_quits(tmp_path: Path, width: int, height: int) -> None:
     with terminal([*DEMO, "--speed", "4"], tmp_path, width=width, height=height) as term:
-        screen = term.until("STARTING")
-        assert "Startup" in screen
+        term.until("STARTING|READY")
+        term.until("Startup|ready in")  # the first paint may come before the log's first lines
         term.until("READY", 60)
         screen = term.until(r"\d+\.\d tok/s", 30)
         assert max(len(line) for line in screen.splitlines()) <= width
@@ -40,6 +40,33 @@ def test_help_and_panes_and_resizing(tmp_path: Path) -> None:
         term.resize(160, 48)
         term.until("Throughput")
         term.keys("r")
-        term.until("not yet")
+        term.until(r"Stops +kimi-k2\.5-int4", 30)
+        term.keys("Escape")
+        term.until("Throughput")
         term.keys("q")
         term.until("exit status 0")
+
+
+def test_a_restart_from_the_keyboard(tmp_path: Path) -> None:
+    with terminal([*DEMO, "--speed", "20"], tmp_path) as term:
+        term.until("READY", 60)
+        term.keys("r")
+        term.until("18 checks|becomes free with its stop", 60)
+        term.keys("Enter")
+        term.until("GPUs free", 30)
+        term.until("launch +pid", 60)
+        term.until(r"ready in.*\n(.*\n)*.*pid 53\d\d\d", 60)
+        term.until("READY", 60)
+        term.keys("q")
+        term.until("exit status 0")
+
+
+def test_a_launch_that_never_started(tmp_path: Path) -> None:
+    with terminal([*DEMO, "--speed", "20", "--scenario", "never-started"], tmp_path) as term:
+        term.until("READY", 60)
+        term.keys("r")
+        term.until("becomes free with its stop", 60)
+        term.keys("Enter")
+        screen = term.until("never started", 60)
+        assert "Read-only file system" in screen
+        term.keys("q")
