@@ -33,6 +33,10 @@ class Run(Protocol):
     def progress(self) -> Progress:
         """Where it is now."""
 
+    @property
+    def record(self) -> Record | None:
+        """As it was written last on the node; None before it was. With it a sequence that failed is gone on with."""
+
     def abort(self) -> bool:
         """Stop before the next step. False where that is not safe now (`progress.why_not` says why)."""
 

@@ -51,6 +51,7 @@ from eagletui.launching.transitions import (
 from eagletui.launching.watch import Watch, Watched
 from eagletui.launching.work import Death, Finding, Found, Work
 from eagletui.servers.family import Identity
+from eagletui.servers.record import Record
 
 T = TypeVar("T")
 SLACK_S = 3.0
@@ -116,6 +117,11 @@ class SequenceRun:
     def progress(self) -> Progress:
         """Where it is now."""
         return self._progress
+
+    @property
+    def record(self) -> Record | None:
+        """See Run."""
+        return self._work.record
 
     def begin(self) -> None:
         """Start it, in a task of its own."""

@@ -12,6 +12,7 @@ from eagletui.launching.watch import Watched
 from eagletui.logs.state import Diagnosis
 from eagletui.servers.family import Identity
 from eagletui.servers.ownership import NOBODY
+from eagletui.servers.record import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,10 @@ class Work(Protocol):
 
     async def check(self) -> tuple[Check, ...]:
         """Preflight."""
+
+    @property
+    def record(self) -> Record | None:
+        """As it was written last; None before it was."""
 
     async def write_record(self) -> str:
         """Write the record, with what will run: before anything is stopped. Gives its id. Raises RefusedError."""

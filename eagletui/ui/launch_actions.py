@@ -308,12 +308,9 @@ class LaunchActions(App[None]):
         self._operated()
 
     def _record_of_failure(self) -> Record | None:
-        """The record on the node of the sequence that failed, as the monitor has read it."""
-        doing, snapshot = self.doing, self.seen()
-        known = (snapshot.unfinished, snapshot.record, snapshot.under_way)
-        if doing is None or not self._offers("go-on"):
-            return None
-        return next((one for one in known if one is not None and one.id == doing.progress.record), None)
+        """The record on the node of the sequence that failed."""
+        current = self.operator.current if self.operator is not None else None
+        return current.record if current is not None and self._offers("go-on") else None
 
     def action_server_orphans(self) -> None:
         """The list of processes without a server."""

@@ -27,7 +27,7 @@ from eagletui.launching.watch import Watched
 from eagletui.launching.work import Death, Finding, Found, Verified
 from eagletui.servers.family import Identity
 from eagletui.servers.model import LogSource, Process, Server
-from eagletui.servers.record import Kind
+from eagletui.servers.record import Kind, Record
 
 OLD, NEW = (10, 1), (20, 2)
 PROCESS = Process(10, 1, 10, 10, "S", "python", 1, 1000)
@@ -66,6 +66,8 @@ class Scripted:
     async def check(self) -> tuple[Check, ...]:
         await self._do("check")
         return self.checks
+
+    record: Record | None = None
 
     async def write_record(self) -> str:
         await self._do("record")

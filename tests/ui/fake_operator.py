@@ -20,6 +20,7 @@ class FakeRun:
         self.plan = plan
         self._progress = progress
         self._owner = owner
+        self.record: Record | None = None
         self.aborts = 0
         self.stops = 0
 

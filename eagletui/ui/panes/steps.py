@@ -224,8 +224,7 @@ def failure_card(
     left = max(1, height - len(offers))
     now_rows = wrap(f"now: {said(progress.now_true)}", width, 3) if progress.now_true else []
     now = _now_lines(now_rows)
-    head: list[Line] = [((row, "error bold"),) for row in wrap(text, width, max(2, left - len(now) - 1))]
-    head = head[:left]
+    head = _headline(text, width, max(2, left - len(now) - 1))[:left]
     details = _details(progress, step, width)
     room = left - len(head) - len(now)
     if room < 0:
@@ -243,6 +242,18 @@ def failure_card(
     first = len(lines) - len(offers)
     hits = tuple(Hit(first + hit.row, hit.first, hit.end, hit.action) for hit in spans)
     return lines, hits
+
+
+def _headline(text: str, width: int, rows: int) -> list[Line]:
+    """Only what happened is in the colour of a failure, not who and what to do."""
+    ends = [at for at in (text.find(mark) for mark in (". ", " (", ": ")) if at > 0]
+    end, at = min(ends, default=len(text)), 0
+    out: list[Line] = []
+    for row in wrap(text, width, rows):
+        red = max(0, min(len(row), end - at))
+        out.append(tuple(span for span in ((row[:red], "error bold"), (row[red:], "text")) if span[0]))
+        at += len(row) + (text[at + len(row) : at + len(row) + 1] == " ")
+    return out
 
 
 def _now_lines(rows: Sequence[str]) -> list[Line]:

@@ -161,7 +161,7 @@ class PlanScreen(Sheet[Decision | None]):
         elif self.plan.refused:
             self._say("It is not done: " + self.plan.refusals[0].text)
         elif self._checking:
-            self._armed = not self._armed
+            self._armed = True
             self.redraw()
         else:
             self._next_question(0)

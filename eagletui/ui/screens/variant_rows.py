@@ -49,7 +49,7 @@ def row_line(
     elif row.entry is None:
         what = "a switch" if draft is not None and draft.is_switch(row.name) else "add it"
         what = what if row.kind == "known" else "not known to us; add it all the same"
-        line = (*head, ("+ ", "faint"), (cut(name, cells - 1).ljust(cells), "dim"), (what, "faint"))
+        line = (*head, ("+ ", "faint"), (cut(name, width - 4).ljust(cells), "dim"), (f" {what}", "faint"))
     else:
         line = (*head, *_entry(row.entry, name, cells, width - 4))
     return marked(line, width) if here else line
