@@ -35,7 +35,7 @@ async def until(monitor: NodeMonitor, what: Callable[[Snapshot], object], second
         if time.monotonic() > end:
             pytest.fail(
                 f"not within {seconds} s; last: {snapshot.link.state} {snapshot.link.error} {snapshot.verdict} {snapshot.health} "
-                f"{snapshot.log.error} {snapshot.startup.state} {snapshot.family_alive} {snapshot.notes}"
+                f"{snapshot.log.error} {snapshot.startup.state} {snapshot.family_alive} of {snapshot.family_total} {snapshot.throughput} {snapshot.notes}"
             )
         began = time.monotonic()
         await asyncio.sleep(0.02)
