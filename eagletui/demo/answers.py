@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from eagletui.demo import examined, facts, launched, ledger, locks, services, smi
-from eagletui.demo.answer import Answer, Ended, refused
+from eagletui.demo.answer import Answer, Ended, hexed, refused
 from eagletui.demo.processes import CLK_TCK, UID, USERS, Proc
 from eagletui.demo.shape import HOST, MACHINE_ID
 from eagletui.demo.world import World
@@ -72,13 +72,13 @@ def details(world: World, args: Sequence[bytes], now: float) -> Answer:
 
 def _details_of(world: World, proc: Proc, now: float) -> list[str]:
     ours = world.is_ours(proc)
-    cwd = proc.cwd.encode().hex() if ours else ""
+    cwd = hexed(proc.cwd) if ours else ""
     lines = [f"pid {proc.pid}", f"argv {proc.cmdline.hex()}", f"cwd {cwd}"]
     if not ours:
         return [*lines, "nofd"]
     for fd in world.descriptors(proc):
         facts = f"{fd.device} {fd.inode} {fd.size} {fd.mtime} {fd.kind} y"
-        lines.append(f"fd {fd.number} {fd.link.encode().hex()} {facts}")
+        lines.append(f"fd {fd.number} {hexed(fd.link)} {facts}")
     return lines + [f"sock {inode}" for inode in world.sockets(proc, now)]
 
 

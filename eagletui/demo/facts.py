@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from eagletui.demo.answer import Answer, as_text, hexed, lines, refused, word
+from eagletui.demo.answer import Answer, as_text, hexed, lines, raw, refused, word
 from eagletui.demo.files import Files, find_program, interpreter_of
 from eagletui.demo.processes import HOME, SESSION, UID, USER
 from eagletui.demo.services import units
@@ -42,7 +42,7 @@ def _look(files: Files, key: str, path: str) -> list[str]:
     while near and files.get(near) is None:
         near = near.rpartition("/")[0]
     free, total, inodes, all_inodes = files.room(near or "/")
-    told = [f"path {key} {letters(files, path)} {len(near.encode())} {free} {BLOCK} {total} {inodes} {all_inodes}"]
+    told = [f"path {key} {letters(files, path)} {len(raw(near))} {free} {BLOCK} {total} {inodes} {all_inodes}"]
     return told if near == path else [*told, f"near {key} {letters(files, near or '/')}"]
 
 
@@ -115,7 +115,7 @@ def check_flags(world: World, args: Sequence[bytes], data: bytes, now: float) ->
     told = [f"interpreter found {hexed(where)}"]
     words = [as_text(one) for one in data.split(b"\0")]
     engine = words[0]
-    rest = words[2 + int(words[1]) : -1] if len(words) > 1 and words[1].isdigit() else []
+    rest = words[2 + int(words[1]) : -1] if len(words) > 1 and re.fullmatch(r"[0-9]{1,6}", words[1]) else []
     if engine != "sglang" or not where.startswith("/opt/venv/"):
         nothing: dict[str, object] = {
             "version": None,

@@ -102,7 +102,7 @@ class Proc:
         """/proc/PID/cmdline."""
         if self.title is not None:
             return self.title.encode().ljust(TITLE_BYTES, b"\0")
-        return b"".join(argument.encode() + b"\0" for argument in self.argv)
+        return b"".join(argument.encode("utf-8", "surrogateescape") + b"\0" for argument in self.argv)
 
     def elements(self) -> list[bytes]:
         """The elements of cmdline that are not empty, as the script `processes` lists them."""

@@ -78,7 +78,9 @@ class Settings:
         if self.own_ranks < shape.RANKS:
             text = _RANK_LINE.sub(lambda line: b"" if int(line[1]) >= self.own_ranks else line[0], text)
         if self.port != shape.PORT or self.host != "127.0.0.1":
-            text = text.replace(b"http://127.0.0.1:30000", f"http://{self.host}:{self.port}".encode())
+            text = text.replace(
+                b"http://127.0.0.1:30000", f"http://{self.host}:{self.port}".encode("utf-8", "surrogateescape")
+            )
         return text
 
     def fill(self, info: dict[str, object]) -> None:

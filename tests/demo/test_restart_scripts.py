@@ -8,7 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from eagletui.demo import shape
 from eagletui.demo.answers import ANSWERS, GIVEN
 from eagletui.demo.life import KILL
 from eagletui.shell.context import (
@@ -406,6 +409,39 @@ def test_the_other_launchers_of_the_simulated_node(launcher: str) -> None:
         names.append(parse_launch(place.run(ask(fence, record, "k25")).stdout))
         assert state_of(place, record).lives
     assert names == [("started", "k25"), ("started", "k25-2")]
+
+
+WORDS = st.lists(st.binary(max_size=12).filter(lambda raw: b"\0" not in raw), max_size=4)
+
+
+@settings(max_examples=12, deadline=None)
+@given(WORDS, st.sampled_from([(), shape.COMMAND]))
+def test_any_command_can_be_launched_and_looked_at(words: list[bytes], command: tuple[str, ...]) -> None:
+    place = Simulated()
+    argv = (*command, *(word.decode("utf-8", "surrogateescape") for word in words))
+    fence = locked(place)
+    env = (("A", argv[-1] if argv else ""),)
+    files = LaunchFiles(argv, env, argv[-1] if argv else "/", f"{place.folder}/x{argv[-1] if argv else ''}.log")
+    assert place.run(ask_record_create(fence, "a", b"{}", files)).status == 0
+    started = place.run(ask_launch(fence, "a")).status == 0
+    place.wait(300.0)
+    state = state_of(place, "a")
+    assert (state.process is not None) is started
+    for ask in (
+        ask_processes(),
+        ask_ownership([53_051]),
+        ask_launch_context(53_051),
+        ask_shared_memory(),
+        ask_records(),
+    ):
+        assert place.run(ask).status == 0
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(sorted(GIVEN)), WORDS, st.binary(max_size=30))
+def test_any_data_gives_an_answer(name: str, args: list[bytes], data: bytes) -> None:
+    said = Simulated().run(Command(scripts()[name], tuple(args), data))
+    assert said.status in {2, 9} or said.stdout
 
 
 @pytest.mark.skipif(not linux, reason="the scripts read /proc")
