@@ -48,6 +48,7 @@ from eagletui.launching.transitions import (
     after,
     begun,
 )
+from eagletui.launching.truth import UNTOUCHED_IN, Truth
 from eagletui.launching.watch import Watch, Watched
 from eagletui.launching.work import Death, Finding, Found, Work
 from eagletui.servers.family import Identity
@@ -61,7 +62,6 @@ PARTING_S = 8.0
 WATCH_AT_LEAST_S = 1800.0
 WATCH_TIMES = 3
 """The watch ends after so many times the longest earlier start, and not before WATCH_AT_LEAST_S."""
-_OLD_STEPS = frozenset({StepName.PREFLIGHT, StepName.IDENTIFY})
 
 
 class _Aborted(Exception):  # noqa: N818 - an outcome
@@ -99,7 +99,7 @@ class SequenceRun:
         if record is not None:
             self._progress = after(self._progress, Recorded(record))
         if launched is not None:
-            self._progress = after(self._progress, Launched(launched, self._goes_on(launched)))
+            self._progress = after(self._progress, Launched(launched, self._truth.goes_on(launched)))
         self._work = work
         self._watch = watch
         self._on_change = on_change
@@ -177,15 +177,15 @@ class SequenceRun:
         except _Failed as failed:
             ended = failed.ended
         except (_Aborted, asyncio.CancelledError):
-            ended = self._ended("aborted", "aborted", self._true_after_abort(), self._offers_after_abort())
+            ended = self._ended("aborted", "aborted", self._truth.after_abort(), self._truth.offers_after_abort())
         except OvertakenError as error:
-            ended = self._ended("overtaken", str(error), self._true_now(), ())
+            ended = self._ended("overtaken", str(error), self._truth.now(), ())
         except RefusedError as error:
-            ended = self._ended("refused", str(error), self._true_now(), ("retry",))
+            ended = self._ended("refused", str(error), self._truth.now(), ("retry",))
         except NeverStartedError as error:
             ended = await self._never_started(error)
         except NodeError as error:
-            ended = self._ended("no-link", f"the link was lost: {error}", self._true_without_link(), ("go-on",))
+            ended = self._ended("no-link", f"the link was lost: {error}", self._truth.without_link(), ("go-on",))
         except EagletuiError as error:
             ended = self._failed(str(error))
         except Exception as error:  # noqa: BLE001 - a mistake of ours ends in a state with a sentence, and gives the lock back
@@ -202,7 +202,7 @@ class SequenceRun:
                 return await self._watched()
             await self._STEPS[name](self)
             await asyncio.sleep(0)
-        return self._ended("done", self._last_text(), self._true_now(), ())
+        return self._ended("done", self._last_text(), self._truth.now(), ())
 
     async def _preflight(self) -> None:
         self._begins(StepName.PREFLIGHT)
@@ -216,7 +216,7 @@ class SequenceRun:
             failed = [one for one in checks if one.result == "fail"]
             if failed:
                 said = "; ".join(_told(one) for one in failed)
-                raise _Failed(self._ended("refused", said, self._true_now(), ("retry",), _lines(checks)))
+                raise _Failed(self._ended("refused", said, self._truth.now(), ("retry",), _lines(checks)))
             return checks, await self._work.write_record()
 
         checks, record = await self._within(StepName.PREFLIGHT, prepare())
@@ -231,9 +231,9 @@ class SequenceRun:
         self._found = found
         refusal = found.refusal
         if refusal is not None and not (refusal.again and self.plan.wish.again):
-            raise _Failed(self._ended("refused", refusal.text, self._true_now(), ("retry",), found.lines))
+            raise _Failed(self._ended("refused", refusal.text, self._truth.now(), ("retry",), found.lines))
         if found.other is not None:
-            raise _Failed(self._ended("refused", found.other, self._true_now(), ("retry",), found.lines))
+            raise _Failed(self._ended("refused", found.other, self._truth.now(), ("retry",), found.lines))
         count = len(found.family)
         text = f"{count} processes" if count != 1 else "1 process"
         self._happens(Done(_now(), text if count else "nobody is there", found.lines))
@@ -277,7 +277,7 @@ class SequenceRun:
         self._begins(StepName.VERIFY)
         await self._lock_again()
         verified = await self._within(StepName.VERIFY, self._work.verify())
-        self._happens(Launched(verified.process, self._goes_on(verified.process)))
+        self._happens(Launched(verified.process, self._truth.goes_on(verified.process)))
         kept = await self._work.keep(verified.process)
         if kept is not None:
             self._notes.append(kept)
@@ -290,7 +290,7 @@ class SequenceRun:
         if self._watch is None:
             self._happens(Skipped(StepName.WATCH, "not waited for"))
             self._happens(Skipped(StepName.READY, "not waited for"))
-            return self._ended("done", "launched, not waited for", self._true_now(), ())
+            return self._ended("done", "launched, not waited for", self._truth.now(), ())
         self._begins(StepName.WATCH, self._limit_s)
         try:
             async with asyncio.timeout(self._limit_s):
@@ -304,11 +304,11 @@ class SequenceRun:
             watched = replace(watched, diagnosis=watched.diagnosis or death.diagnosis)
             await self._tell_history(watched)
             ended = self._ended(
-                "crashed", watched.text, self._true_after_death(), self._offers_after_launch()
+                "crashed", watched.text, self._truth.after_death(), self._truth.offers_after_launch()
             )._replace(diagnosis=watched.diagnosis, exit_status=death.exit_status, printed=death.printed)
         else:
             offers: tuple[Offer, ...] = ("go-on",) if watched.ending == "no-link" else ("look-at-log",)
-            ended = self._ended(watched.ending, watched.text, self._true_now(), offers)._replace(
+            ended = self._ended(watched.ending, watched.text, self._truth.now(), offers)._replace(
                 diagnosis=watched.diagnosis
             )
         await self._note(StepName.WATCH, ended.ending, ended.text, watched)
@@ -344,7 +344,7 @@ class SequenceRun:
         self._happens(Told(text, lines))
 
     def _begins(self, step: StepName, timeout_s: float | None = None) -> None:
-        self._happens(Began(step, _now(), self._true_in(step), timeout_s))
+        self._happens(Began(step, _now(), self._truth.in_step(step), timeout_s))
 
     async def _within(self, step: StepName, work: Awaitable[T]) -> T:
         """The step's own timeout, told as what it is."""
@@ -356,7 +356,7 @@ class SequenceRun:
             text = f"{step} took longer than {limit:g} s"
         except CommandTimeout as error:
             text = str(error)
-        if step in _OLD_STEPS:
+        if step in UNTOUCHED_IN:
             raise RefusedError(text, code="timeout")
         if step in {StepName.LAUNCH, StepName.VERIFY}:
             raise NeverStartedError(text)
@@ -423,117 +423,28 @@ class SequenceRun:
             death = await self._work.look_after_death()
         if death.process is not None and death.diagnosis is not None:
             await self._work.outcome(death.process, Watched("crashed", str(error), diagnosis=death.diagnosis))
-        ended = self._ended("never-started", str(error), self._true_after_death(), self._offers_after_launch())
+        ended = self._ended("never-started", str(error), self._truth.after_death(), self._truth.offers_after_launch())
         status = death.exit_status if error.status is None else error.status
         return ended._replace(exit_status=status, printed=error.printed, diagnosis=death.diagnosis)
 
     def _failed(self, text: str) -> Ended:
         """The running step failed; nothing was touched where nothing had been stopped yet."""
         step = self._progress.step
-        if step is None or step.name in _OLD_STEPS:
-            return self._ended("refused", text, self._true_now(), ("retry",))
-        return self._ended("failed", text, self._true_now(), self._offers_after_stop())
+        if step is None or step.name in UNTOUCHED_IN:
+            return self._ended("refused", text, self._truth.now(), ("retry",))
+        return self._ended("failed", text, self._truth.now(), self._truth.offers_after_stop())
 
     def _last_text(self) -> str:
         step = self._progress.step
         return "" if step is None else step.text
 
     @property
-    def _old(self) -> str:
-        """The old server in words, "" for none."""
-        server = self.plan.server
-        if server is None:
-            return ""
-        return f"the old server ({server.id}, pid {server.pid})"
-
-    def _goes_on(self, process: Identity) -> str:
-        return f"The new server runs (pid {process[0]}) and goes on without eagletui."
-
-    def _true_in(self, step: StepName) -> str:
-        """While this step runs."""
-        old = _capital(self._old)
-        if step in _OLD_STEPS:
-            return f"{old} runs, untouched." if old else "Nothing was touched."
-        if step is StepName.STOP:
-            return f"{old or 'What is left of the old server'} was told to end; nothing was launched."
-        if step in {StepName.GPUS, StepName.LEFTOVERS}:
-            return f"{old} is gone; nothing was launched." if old else "Nothing runs, and nothing was launched."
-        if step is StepName.LAUNCH:
-            return "The launch was sent; whether it runs is known within seconds."
-        return self._progress.now_true
-
-    def _true_now(self) -> str:
-        """When the running step ends it, for a reason of its own."""
-        step = self._progress.step
-        if step is None or step.name in _OLD_STEPS:
-            return f"{_capital(self._old)} is left running, untouched." if self._old else "Nothing was touched."
-        if step.name is StepName.STOP:
-            return "The old server was told to end and is not gone; nothing was launched."
-        if step.name is StepName.LAUNCH:
-            return "Nothing runs of the new launch."
-        if (
-            step.name in {StepName.GPUS, StepName.LEFTOVERS}
-            and self.plan.kind == "stop"
-            and self._progress.ending == "running"
-        ):
-            return f"{_capital(self._old)} is gone." if self._old else "Nothing runs."
-        return self._progress.now_true
-
-    def _true_after_death(self) -> str:
-        gone = f"{_capital(self._old)} is gone, and t" if self._old and self.plan.kind == "restart" else "T"
-        return f"{gone}he new one does not run."
-
-    def _true_after_abort(self) -> str:
-        step = self._progress.step
-        if step is None or step.name in _OLD_STEPS:
-            return self._true_now()
-        if step.name is StepName.STOP and step.status != "done":
-            return "The old server was told to end and ends by itself; nothing was launched."
-        if self._progress.launched is not None:
-            return self._progress.now_true
-        if step.name in {StepName.LAUNCH, StepName.VERIFY}:
-            return "The launch was sent; its record on the node tells what became of it."
-        startable = "" if self.plan.recipe is None else "; it can be started from its record"
-        return f"{_capital(self._old) or 'The old server'} is stopped, nothing was launched{startable}."
-
-    def _true_without_link(self) -> str:
-        step = self._progress.step
-        if step is None or step.name in _OLD_STEPS:
-            return "Nothing was stopped or launched."
-        if step.name is StepName.STOP:
-            return "The old server was told to end, and ends without us; nothing was launched. The record on the node tells the step."
-        if step.name in {StepName.LAUNCH, StepName.VERIFY} and self._progress.launched is None:
-            return "The launch was sent, and its answer did not come; the record on the node tells what became of it."
-        return self._progress.now_true
-
-    def _offers_after_abort(self) -> tuple[Offer, ...]:
-        step = self._progress.step
-        if step is None or step.name in _OLD_STEPS or self._progress.launched is not None:
-            return ()
-        return ("go-on",) if self.plan.kind == "stop" else ("go-on", "start")
-
-    def _offers_after_stop(self) -> tuple[Offer, ...]:
-        step = self._progress.step
-        name = StepName.STOP if step is None else step.name
-        first: tuple[Offer, ...] = {
-            StepName.STOP: ("go-on", "end-orphans"),
-            StepName.GPUS: ("show-holder", "go-on"),
-        }.get(name, ("go-on",))  # type: ignore[assignment]
-        return first if self.plan.kind == "stop" or name is StepName.STOP else (*first, "start")
-
-    def _offers_after_launch(self) -> tuple[Offer, ...]:
-        restore: tuple[Offer, ...] = (
-            ("restore",) if self.plan.previous is not None or self.plan.server is not None else ()
-        )
-        return ("look-at-log", "retry", *restore)
+    def _truth(self) -> Truth:
+        return Truth(self.plan, self._progress)
 
 
 def _now() -> float:
     return time.monotonic()
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _told(check: Check) -> str:
