@@ -88,6 +88,8 @@ async def identify(
     if record is not None and record.boot != table.boot_id:  # its numbers are those of an earlier boot
         known, keepers = frozenset(), frozenset()
         inventory, table = await look(node, known, keepers)
+    if record is not None and record.keeper is not None and _came_back(record.keeper, table):
+        keepers = frozenset()
     chosen, refusals = _chosen(inventory, port, pid, server, record if known or keepers else None)
     port = chosen.port if chosen is not None and chosen.port is not None else port
     found = Identified(chosen, orphans=inventory.orphans, inventory=inventory, boot=table.boot_id, refusals=refusals)
@@ -105,6 +107,11 @@ def _recorded(record: Record | None) -> tuple[frozenset[Identity], frozenset[int
     return frozenset((*record.family, *process)), frozenset() if record.keeper is None else frozenset(
         {record.keeper[0]}
     )
+
+
+def _came_back(identity: Identity, table: ProcessTable) -> bool:
+    """Whether its pid is another process's now."""
+    return any(row.stat.pid == identity[0] and row.stat.started != identity[1] for row in table.rows)
 
 
 def _several(servers: Sequence[Server]) -> Refusal:

@@ -86,7 +86,8 @@ lock_leave() {
 lock_clock
 if ! mkdir over 2>/dev/null; then
 lock_since over/since
-if [ "$lock_age" = - ]; then case $lock_state in boot) ;; *) return 1;; esac
+if [ "$lock_age" = - ]; then
+case $lock_state in boot) ;; stale) [ "${lock_idle:--}" != - ] && [ "$lock_idle" -gt $((2 * lease_s)) ] || return 1;; *) return 1;; esac
 elif [ "$lock_age" -le "${lease_s:-60}" ]; then return 1; fi
 mv over "$stage/over-$1" 2>/dev/null && mkdir over 2>/dev/null || return 1
 fi

@@ -148,6 +148,26 @@ def test_only_a_stale_lock_of_ours_is_taken_over(shell: str, tmp_path: Path, por
 
 
 @pytest.mark.parametrize("shell", SHELLS)
+def test_whoever_takes_one_away_is_alone_in_it(shell: str, tmp_path: Path, ports: tuple[int, int]) -> None:
+    """Another is at it: hands off. Unless that one is as long gone as the lock's holder."""
+    port, over = ports[0], place(ports[0]) / "over"
+    assert take(tmp_path, (port,), A, shell)[0] == 0
+    (place(port) / "lease").write_text(f"{uptime() - LEASE_S - 1}\n")
+    over.mkdir()
+    for since in ("", f"{uptime()}\n", f"{uptime() - LEASE_S + 5}\n"):
+        (over / "since").write_text(since)
+        status, answer = take(tmp_path, (port,), B, shell)
+        assert (status, [one.state for one in answer.holders]) == (TAKEN_ALREADY, ["stale"])
+        assert (place(port) / "token").read_text() == A + "\n"
+    (over / "since").write_text(f"{uptime() - LEASE_S - 1}\n")
+    assert take(tmp_path, (port,), B, shell)[0] == 0
+    assert not over.exists()
+    (place(port) / "lease").write_text(f"{uptime() - 3 * LEASE_S}\n")
+    over.mkdir()
+    assert take(tmp_path, (port,), A, shell)[0] == 0, "one that was not even begun is as stale as the lock"
+
+
+@pytest.mark.parametrize("shell", SHELLS)
 def test_what_is_no_lock_is_left_alone(shell: str, tmp_path: Path, ports: tuple[int, int]) -> None:
     port = ports[0]
     target = tmp_path / "target"
