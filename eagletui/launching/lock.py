@@ -107,6 +107,8 @@ def told(holder: Holder) -> str:
             f"the lock {port} is held by {_whose(holder)}, of the user {user}{step}{since}{idle}. Another user's lock is never removed:"
             f" ask {user}, who can end their eagletui or remove {place}"
         )
+    if holder.state in {"stale", "boot"}:
+        return f"the lock {port}, left by {_whose(holder)}{idle}, is being taken over by somebody else at this moment. Try again"
     free = (
         "" if holder.idle_s is None else f" It is free in {age(max(1, LEASE_S - holder.idle_s))} if it is not renewed"
     )

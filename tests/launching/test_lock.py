@@ -59,6 +59,14 @@ async def test_it_is_held_told_and_given_back(port: int) -> None:
     assert not lease(port).exists()
 
 
+async def test_a_takeover_under_way_is_told(port: int) -> None:
+    async with Lock(acting(port), who="me@here"):
+        lease(port).write_text(old())
+        (lease(port).parent / "over").mkdir()
+        (lease(port).parent / "over" / "since").write_text(f"{int(old()) + LEASE_S}\n")
+        assert "is being taken over by somebody else at this moment" in await refused(port)
+
+
 async def refused(*ports: int) -> str:
     with pytest.raises(RefusedError) as info:
         async with Lock(acting(*ports), who="you@there"):
