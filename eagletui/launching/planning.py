@@ -18,7 +18,7 @@ from eagletui.engines.command_line import (
     difference,
     known_flags,
 )
-from eagletui.engines.shapes import DEFAULT_PORT, flags_of
+from eagletui.engines.shapes import DEFAULT_PORT, flags_of, short_model
 from eagletui.gpus.model import GpuReport
 from eagletui.history.launches import LaunchKind, kind_of
 from eagletui.launching.plan import FlagChange, Refusal, Wish
@@ -109,7 +109,10 @@ def new_log(old: str | None, named: Named, *, home: str, cwd: str) -> str:
     """Where a launch logs that no profile names a place for: beside the old log, with the time behind its name; else where profiles log."""
     if old is None or not old.startswith("/") or old.startswith(("/dev/", "/proc/")):
         return fill(
-            DEFAULT_LOG, replace(named, profile=named.profile or safe_part(named.model or "server")), home=home, cwd=cwd
+            DEFAULT_LOG,
+            replace(named, profile=named.profile or safe_part(short_model(named.model or "server"))),
+            home=home,
+            cwd=cwd,
         )
     folder, _, name = old.rpartition("/")
     stem, dot, ending = name.rpartition(".")

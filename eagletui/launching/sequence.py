@@ -423,7 +423,10 @@ class SequenceRun:
             death = await self._work.look_after_death()
         if death.process is not None and death.diagnosis is not None:
             await self._work.outcome(death.process, Watched("crashed", str(error), diagnosis=death.diagnosis))
-        ended = self._ended("never-started", str(error), self._truth.after_death(), self._truth.offers_after_launch())
+        offers = self._truth.offers_after_launch()
+        if not (error.printed or death.printed):  # there is nothing to read
+            offers = tuple(one for one in offers if one != "look-at-log")
+        ended = self._ended("never-started", str(error), self._truth.after_death(), offers)
         status = death.exit_status if error.status is None else error.status
         return ended._replace(exit_status=status, printed=error.printed, diagnosis=death.diagnosis)
 
