@@ -53,6 +53,12 @@ class Proxy:
         """How many there are now."""
         return len(self._tasks)
 
+    @property
+    def far_ports(self) -> set[int]:
+        """Our ports of the connections to the server: what it sees as its peers'."""
+        names = [sock.getsockname() + sock.getpeername() for sock in tuple(self._sockets) if sock.fileno() >= 0]
+        return {name[1] for name in names if name[3] == self.upstream}
+
     def forward(self) -> None:
         """Let everything through, what was held back too, and listen."""
 
