@@ -91,7 +91,7 @@ def preflight(world: World, args: Sequence[bytes], now: float) -> Answer:  # noq
     named = [tool for tool in tools.split() if re.fullmatch(r"[0-9A-Za-z_.][0-9A-Za-z_.-]*", tool)]
     told += [f"tool {tool}" for tool in named if find_program(files, tool, "/usr/bin:/bin", "/")[1] == "found"]
     told += [f"logind /etc/systemd/logind.conf:{line}" for line in LOGIND]
-    told += ["logind-runs", "bus"]
+    told += ["logind-runs", "linger", "bus"]
     if handle and launcher == "systemd":
         loaded = "loaded" if handle in units(world) else "not-found"
         told.append(f"handle 0 {hexed(f'LoadState={loaded}')}")
