@@ -26,6 +26,8 @@ from eagletui.ui.screens.profiles import LAST, ProfileChooser
 from eagletui.ui.screens.variant import VariantScreen
 
 Result = TypeVar("Result")
+_NOTHING_DONE = (None, StepName.PREFLIGHT, StepName.IDENTIFY)
+"""Who left at these left the old server as it was."""
 AGAIN_S = 4.0
 """Seconds in which a second press of a key means it."""
 
@@ -96,7 +98,9 @@ class LaunchActions(App[None]):
         if self.operator is None or self.operator.current is not None:
             return None
         record = self.seen().unfinished
-        return None if record is None or record.id == self._dropped_record else record
+        if record is None or record.id == self._dropped_record or record.step in _NOTHING_DONE:
+            return None
+        return record
 
     def why_not_launching(self, action: Action) -> str | None:
         """Why an action that concerns launches cannot be done now; None where it can."""

@@ -207,7 +207,8 @@ class StartupPane(Pane):
         named: Line = (*title, ("  ", "text"), (doing.named, "accent")) if doing.named else title
         if failed(progress):
             lines, self._hits = failure_card(progress, width, height, self.able)
-            return View(lines, named, foot=(("esc", "key"), (" closes", "dim")), border="error")
+            border = "warning" if progress.ending == "aborted" else "error"
+            return View(lines, named, foot=(("esc", "key"), (" closes", "dim")), border=border)
         lines = step_rows(progress, self.now, width, height)
         return View(lines, named, foot=foot(progress, self.now, width - _EDGE_CELLS), border="warning")
 

@@ -35,7 +35,7 @@ _MARKS = {
     "pending": ("·", "faint"),
 }
 _HEADS = {
-    "refused": "not done", "failed": "failed", "never-started": "never started", "aborted": "stopped by you", "timed-out": "timed out",
+    "refused": "not done", "failed": "failed", "never-started": "never started", "aborted": "aborted", "timed-out": "timed out",
     "no-link": "no link", "overtaken": "overtaken", "crashed": "crashed", "stalled": "stalled",
 }  # fmt: skip
 _BY_LOG = frozenset({"running", "done", "crashed", "stalled", "timed-out"})
