@@ -28,7 +28,8 @@ from eagletui.launching.words import plain
 from eagletui.servers.record import Record
 from eagletui.shell.masking import mask_argv, mask_text, shown
 
-_STAMP = re.compile(r"(?:-\d{8}-\d{6}(?:-\d{1,3})?)?\Z")
+_STAMP = re.compile(r"(?:[-_.](?:\d{4}-?\d\d-?\d\d|\d{4})[-_T]?\d\d[-_]?\d\d[-_]?\d\d(?:-\d{1,3})?)+\Z")
+"""Times of launches behind a log's name, ours and those that people write (k25_1201-104646): the new one stands in their place."""
 """The time that an earlier launch of ours put behind a log's name."""
 
 
@@ -118,7 +119,7 @@ def new_log(old: str | None, named: Named, *, home: str, cwd: str) -> str:
     stem, dot, ending = name.rpartition(".")
     if not dot or not stem:
         stem, ending = name, "log"
-    return f"{folder}/{_STAMP.sub('', stem, count=1)}-{named.time.strftime(TIME_FORMAT)}.{ending}"
+    return f"{folder}/{_STAMP.sub('', stem) or 'server'}-{named.time.strftime(TIME_FORMAT)}.{ending}"
 
 
 def recipe_of_profile(

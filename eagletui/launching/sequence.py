@@ -438,6 +438,9 @@ class SequenceRun:
         return self._ended("failed", text, self._truth.now(), self._truth.offers_after_stop())
 
     def _last_text(self) -> str:
+        if self.plan.kind == "stop":  # what came after it only looked
+            stopped = next(step for step in self._progress.steps if step.name is StepName.STOP)
+            return stopped.text
         step = self._progress.step
         return "" if step is None else step.text
 

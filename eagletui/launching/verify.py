@@ -152,6 +152,11 @@ def _why(state: KeeperState) -> str:
     if status is None and state.process is not None:
         return "The launch died without a word of how: its keeper was ended, too."
     if status is None:
+        if state.keeper is not None and state.keeper.alive:
+            return (
+                f"No process of the launch was there within {STARTED_WITHIN_S:.0f} s. Its keeper (pid {state.keeper.pid}) lives and may yet start it:"
+                " look again before it is launched anew."
+            )
         return "The launch never began: no process of it was written, and no exit status."
     meaning = {125: "its keeper could not run it", 126: "it cannot be executed", 127: "there is no such program"}.get(
         status

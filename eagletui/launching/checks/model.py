@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from eagletui.launching.checks.asked import Asked, Model
 from eagletui.launching.checks.storage import size
-from eagletui.launching.plan import Check
+from eagletui.launching.plan import Check, Result
 from eagletui.launching.words import plain
 from eagletui.shell.preflight import NodeFacts, PathFact, Weights
 
@@ -38,10 +38,10 @@ def weights_fault(weights: Weights | None) -> str | None:
         return None
     whole = "a download that did not end?"
     faults = (
-        (weights.count == 0, "holds no weights"),
-        (weights.broken > 0, f"has {weights.broken} weight files that are empty or links to nothing: {whole}"),
+        (weights.count == 0, "holds no weights of a known kind"),
+        (weights.broken > 0, f"has {weights.broken} weight file(s) that are empty or links to nothing: {whole}"),
         (weights.shards < weights.total, f"holds {weights.shards} of {weights.total} weight files: {whole}"),
-        (weights.unreadable > 0, f"has {weights.unreadable} weight files that this login may not read"),
+        (weights.unreadable > 0, f"has {weights.unreadable} weight file(s) that this login may not read"),
         (
             weights.last_size is not None and weights.last_size < POINTER,
             "holds git-lfs pointers instead of weights: git lfs pull was not run",
@@ -60,8 +60,10 @@ def _folder(model: Model, fact: PathFact, config: PathFact | None, weights: Weig
         return Check(name, "ok", f"The tokenizer {where} is there.")
     fault = None if dummy else weights_fault(weights)
     if fault is not None:
+        # Weights of a kind that is not known here may be there: that alone stops nobody.
+        result: Result = "warn" if weights is not None and not weights.count else "fail"
         return Check(
-            name, "fail", f"The {model.what} {where} {fault}.", "Fetch it again, or correct its path in the profile."
+            name, result, f"The {model.what} {where} {fault}.", "Fetch it again, or correct its path in the profile."
         )
     if config is None or not config.there:
         text = f"The {model.what} {where} has no config.json (GGUF and Mistral's own format need none)."
