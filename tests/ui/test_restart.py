@@ -164,6 +164,7 @@ async def test_every_question_is_answered_and_a_name_is_typed() -> None:
         await s.keys("r", "enter", "enter")  # enter is no yes
         assert "▸ It is kept by run.sh" in s.picture()
         await s.keys("y", *"gpu-nod", "enter")
+        assert "▸ gpu-node is a production node. Type its name" in s.picture()  # in sight above the row to type in
         assert "That is not gpu-node. Nothing was done yet." in s.notices()
         assert operator.begun == []
         await s.keys("e", "enter")
@@ -242,6 +243,29 @@ async def test_the_start_up_is_shown_as_every_start_up_below_what_went_before() 
         text = s.pane("startup")
         assert re.search(r"✓ stop .*0:03", text)
         assert re.search(r"▸ weights .*49/64", text)
+
+
+async def test_a_start_that_is_only_watched_is_in_nobodys_way() -> None:
+    operator = made.at(replace(made.WATCHING, launched=made.FAMILY[0]))()
+    watched = operator.current
+    async with restarting(scenes.starting(), operator) as s:
+        assert "s stop" in s.foot()
+        await s.keys("r", "enter")
+        await s.app.workers.wait_for_complete()
+        assert watched is not None
+        assert watched.aborts == 1
+        assert len(operator.begun) == 1
+
+
+async def test_an_offer_of_a_card_can_be_clicked() -> None:
+    operator = made.at(made.STUCK)()
+    async with restarting(scenes.no_server(), operator) as s:
+        lines = s.pane("startup").splitlines()
+        row = next(at for at, line in enumerate(lines) if "u the previous command" in line)
+        await s.pilot.click("#startup", offset=(lines[row].index("u the previous"), row))
+        await s.pilot.pause()
+        assert isinstance(s.top(), PlanScreen)
+        assert [wish.back for wish in operator.wishes] == [True]
 
 
 async def test_a_failure_says_what_is_true_now_and_offers_what_makes_sense() -> None:

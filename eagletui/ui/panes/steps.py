@@ -20,6 +20,8 @@ PHASE_CELLS = 13
 TIME_CELLS = 6
 BAR_CELLS = 20
 DETAIL_ROWS = 4
+SHORT_S = 10.0
+"""Below it the tenths of a second tell something."""
 PRINTED_ROWS = 4
 SHOWN_NAMES: dict[StepName, str] = {
     StepName.PREFLIGHT: "preflight", StepName.IDENTIFY: "identify", StepName.STOP: "stop", StepName.GPUS: "GPUs free",
@@ -218,7 +220,8 @@ def failure_card(
     step = progress.step
     where = f"at {SHOWN_NAMES[step.name]}" if step is not None else ""
     if step is not None and step.began is not None and step.ended is not None:
-        where += f" after {fmt.duration(step.ended - step.began)}"
+        spent = step.ended - step.began
+        where += f" after {fmt.seconds(spent) if spent < SHORT_S else fmt.duration(spent)}"
     if progress.exit_status is not None:
         where += (" · " if where else "") + f"exit status {progress.exit_status}"
     left = max(1, height - len(offers))

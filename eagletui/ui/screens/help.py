@@ -60,7 +60,9 @@ class HelpScreen(Dialog[None]):
         scroll = self.query_one(VerticalScroll)
         below = scroll.max_scroll_y - round(scroll.scroll_y)
         more = f"↓ {below} more · " if below > 0 else "↑ more · " if scroll.max_scroll_y > 0 else ""
-        self.query_one("#help").border_subtitle = Content(f"{more}esc closes · greyed: not yet")
+        self.query_one("#help").border_subtitle = Content(
+            f"{more}esc closes · greyed: not yet{', or not here' if self._fixed else ''}"
+        )
 
 
 class HelpColumn(Widget):

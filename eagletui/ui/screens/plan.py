@@ -218,6 +218,10 @@ class PlanScreen(Sheet[Decision | None]):
         else:
             self.set_focus(None)
         self.redraw()
+        self.call_after_refresh(self._show_last)  # once the row to type in has taken its place
+
+    def _show_last(self) -> None:
+        self.redraw()
         self.sheet.scroll_lines(1000)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
