@@ -33,6 +33,9 @@ UPTIME_S: Final = 9 * 86_400.0 + 4711
 """The node was booted so long before the world opened."""
 
 
+FIRST_OWN_PID: Final = 700_000
+OWN_PIDS: Final = 3_000_000
+"""Shells of ours have pids of their own range, so that however many there were none has a launch's."""
 PIDS_A_LAUNCH: Final = 640
 """How far the pids of one launch lie before those of the next."""
 FIRST_LATER_PID: Final = 52_400
@@ -93,7 +96,7 @@ class World:
         """Processes of ours that follow a file: its path, and up to which offset they have read."""
         self.removed: set[str] = set()
         """Names in /dev/shm that were removed."""
-        self._own_pid = 52_000
+        self._own_pid = FIRST_OWN_PID
         self._next_pid = FIRST_LATER_PID
         launched = opened - (into_start if scenario is None else scenario.opens) / speed
         furnish(self, scenario, launched)
@@ -125,7 +128,7 @@ class World:
 
     def own_pid(self) -> int:
         """A pid for one more shell that runs a script of ours."""
-        self._own_pid += 3
+        self._own_pid = FIRST_OWN_PID + (self._own_pid - FIRST_OWN_PID + 3) % OWN_PIDS
         return self._own_pid
 
     def new_pid(self) -> int:

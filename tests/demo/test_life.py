@@ -228,6 +228,18 @@ def test_what_it_cannot_start_with_it_says_as_sglang_does(
     assert code is None or found.diagnosis.code == code
 
 
+def test_no_two_processes_share_a_pid_however_long_it_is_looked_at() -> None:
+    world, now = world_at(shape.READY + 20)
+    for _ in range(2000):
+        own = world.own_pid()
+    world.signal(now, world.engine.pid, TERM)
+    for n in range(4):
+        launch(world, now + n, "--port", str(31000 + n))
+    world.advance(now + 60)
+    pids = [proc.pid for proc in world.processes(now + 60, own)]
+    assert len(pids) == len(set(pids)) > 55
+
+
 def test_out_of_memory_comes_again_unless_it_is_cured() -> None:
     for flags, ready in (((), False), (("--mem-fraction-static", "0.85"), True)):
         world, now = world_at(shape.READY, "oom")
