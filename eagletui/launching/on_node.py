@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from eagletui.errors import HistoryError, LaunchingError, NodeError, RefusedError, StopFailedError
+from eagletui.errors import HistoryError, LaunchingError, NodeError, OvertakenError, RefusedError, StopFailedError
 from eagletui.gpus.model import GpuReport
 from eagletui.history.launches import Identity as LaunchIdentity
 from eagletui.history.launches import LaunchRecord, PhaseTime, kept_command, machine_name
@@ -147,6 +147,8 @@ class WorkOnNode:
             finally:
                 await self.release_lock()
         except (LaunchingError, NodeError) as error:
+            if isinstance(error, OvertakenError) and ending == "running":
+                raise  # nothing more is to be done from here
             return f"the record on the node was not brought up to date: {error}"
 
     def _told_intent(self, ending: Ending) -> None:

@@ -78,7 +78,7 @@ class Work(Protocol):
     async def note(
         self, step: StepName, *, ending: Ending = "running", text: str = "", watched: Watched | None = None
     ) -> str | None:
-        """Write the step to the record. Never raises: why it could not be written, None when it was."""
+        """Write the step to the record: why it could not be written, None when it was. Raises OvertakenError alone."""
 
     async def identify(self) -> Found:
         """Who is there now."""
