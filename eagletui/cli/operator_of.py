@@ -12,6 +12,7 @@ from eagletui.cli.options import open_chosen
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from eagletui.cli.request_count import RequestCount
     from eagletui.cli.sequence_watch import MonitorWatch
     from eagletui.cli.wait_output import Output
     from eagletui.history.store import History
@@ -49,11 +50,14 @@ def operator_for(
 def open_operator(
     name: str, ssh_config: Path | None, speed: float | None, scenario: str | None, prompter: Prompter | None, watching: Output | None,
     timeout_s: float | None,
-) -> tuple[NodeOperator, Node, MonitorWatch | None]:  # fmt: skip
-    """The operator, its node (not connected yet), and who watches a new server: nobody without `watching`. Raises UsageError, ConfigError."""
+) -> tuple[NodeOperator, Node, MonitorWatch | None, RequestCount]:  # fmt: skip
+    """The operator, its node (not connected yet), who watches a new server (nobody without `watching`), and who counts the old one's requests. Raises
+    UsageError, ConfigError."""
+    from eagletui.cli.request_count import RequestCount
     from eagletui.cli.sequence_watch import MonitorWatch
 
     node = open_chosen(name, ssh_config, speed, prompter, scenario=scenario)
     history = history_of(name, speed)
     watch = None if watching is None else MonitorWatch(node, watching, history, timeout_s)
-    return operator_for(node, name, history, watch), node, watch
+    count = RequestCount(node)
+    return operator_for(node, name, history, watch, requests=lambda: count.now), node, watch, count

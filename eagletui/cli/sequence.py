@@ -17,6 +17,7 @@ from eagletui.cli.wait import timespan
 from eagletui.errors import NodeError, UsageError
 
 if TYPE_CHECKING:
+    from eagletui.cli.request_count import RequestCount
     from eagletui.cli.sequence_output import StepOutput
     from eagletui.cli.sequence_watch import MonitorWatch
     from eagletui.launching.operating import NodeOperator
@@ -197,24 +198,24 @@ def _run(
         from eagletui.cli.prompter import TerminalPrompter
 
         prompter = TerminalPrompter()
-    operator, node, watch = open_operator(
+    operator, node, watch, count = open_operator(
         name, ssh_config, speed, scenario, prompter, out.watching if asked.wait else None, asked.timeout_s
     )
     try:
-        return asyncio.run(_with_node(operator, node, watch, wish, asked, out))
+        return asyncio.run(_with_node(operator, node, watch, count, wish, asked, out))
     except NobodyReads as gone:
         return gone.exit_status
 
 
 async def _with_node(
-    operator: NodeOperator, node: Node, watch: MonitorWatch | None, wish: Wish, asked: Asked, out: StepOutput
-) -> int:
+    operator: NodeOperator, node: Node, watch: MonitorWatch | None, count: RequestCount, wish: Wish, asked: Asked, out: StepOutput
+) -> int:  # fmt: skip
     later = asyncio.get_running_loop().call_later(QUIET_S, out.watching.connecting, node.name)
     try:
         try:
             await node.connect()
             later.cancel()
-            return await _planned(operator, watch, wish, asked, out)
+            return await _planned(operator, watch, count, wish, asked, out)
         except NodeError as error:
             if not asked.as_json:
                 raise
@@ -228,8 +229,8 @@ async def _with_node(
 
 
 async def _planned(
-    operator: NodeOperator, watch: MonitorWatch | None, wish: Wish, asked: Asked, out: StepOutput
-) -> int:
+    operator: NodeOperator, watch: MonitorWatch | None, count: RequestCount, wish: Wish, asked: Asked, out: StepOutput
+) -> int:  # fmt: skip
     """Plan, ask, do. Raises NodeError."""
     from eagletui.cli.plan_text import plan_lines, refusal_text
 
@@ -241,6 +242,9 @@ async def _planned(
     if asked.dry_run:
         return await _dry_run(operator, plan, out, as_json=asked.as_json)
     plan = await operator.check(plan)
+    if plan.server is not None and plan.kind != "start":
+        await count.ask(plan.server)
+        plan = replace(plan, running_requests=count.now)
     if not (asked.as_json and asked.yes):
         out.say(plan_lines(plan, colour=out.colour))
     failed = [one for one in plan.checks or () if one.result == "fail"]
@@ -252,7 +256,13 @@ async def _planned(
     if declined is not None:
         out.refused(declined[0], "declined", declined[1])
         return declined[0]
-    return await _followed(operator.begin(plan), operator, watch, out)
+    counting = None if plan.server is None else asyncio.create_task(count.keep_asking(plan.server))
+    try:
+        return await _followed(operator.begin(plan), operator, watch, out)
+    finally:
+        if counting is not None:
+            counting.cancel()
+            await asyncio.gather(counting, return_exceptions=True)
 
 
 def _refuse(plan: Plan, text: str, out: StepOutput) -> int:

@@ -110,12 +110,16 @@ def result_event(progress: Progress, watched: Ended | None, exit_status: int) ->
         exit=exit_status,
         step=step,
         state=_state(progress).value,
-        reason=ReasonModel(code=progress.ending, text=plain(f"{progress.text} {progress.now_true}")),
+        reason=ReasonModel(code=progress.ending, text=plain(_sentences(progress.text, progress.now_true))),
         server=None,
         ready_s=None if progress.ready_s is None else round(progress.ready_s, 2),
         phases=[],
         diagnosis=None if progress.diagnosis is None else DiagnosisModel.of(progress.diagnosis),
     )
+
+
+def _sentences(*texts: str) -> str:
+    return " ".join(text if text.endswith((".", "!", "?")) else f"{text}." for text in texts if text)
 
 
 def refused_event(exit_status: int, code: str, text: str) -> ResultEvent:

@@ -250,7 +250,7 @@ class SequenceRun:
         await self._note(StepName.STOP)
         self._happens(Drains(now=True))
         finding = await self._work.stop(found, self._stop_now)
-        self._happens(Done(_now(), finding.text, finding.lines or None))
+        self._happens(Done(_now(), finding.text, finding.lines))
 
     async def _gpus(self) -> None:
         await self._looking(StepName.GPUS, self._work.gpus_free)
@@ -264,14 +264,14 @@ class SequenceRun:
         await self._lock_again()
         await self._note(step)
         finding = await self._within(step, look())
-        self._happens(Done(_now(), finding.text, finding.lines or None))
+        self._happens(Done(_now(), finding.text, finding.lines))
 
     async def _launch(self) -> None:
         self._begins(StepName.LAUNCH)
         await self._lock_again()
         await self._note(StepName.LAUNCH)
         finding = await self._within(StepName.LAUNCH, self._work.launch())
-        self._happens(Done(_now(), finding.text, finding.lines or None))
+        self._happens(Done(_now(), finding.text, finding.lines))
 
     async def _verify(self) -> None:
         self._begins(StepName.VERIFY)
@@ -281,7 +281,7 @@ class SequenceRun:
         kept = await self._work.keep(verified.process)
         if kept is not None:
             self._notes.append(kept)
-        self._happens(Done(_now(), verified.text, verified.lines or None))
+        self._happens(Done(_now(), verified.text, verified.lines))
 
     async def _watched(self) -> Ended:
         """The new server, until it is ready or will not be; the lock is not needed for it."""
