@@ -101,7 +101,8 @@ def step_rows(progress: Progress, now: float, width: int, height: int) -> list[L
     steps = [one for one in progress.steps if one.name is not StepName.READY]
     at = next((at for at, one in enumerate(steps) if one.status == "running"), 0)
     spare = height - len(steps)
-    wanted = 1 + len(steps[at].lines) if steps else 0
+    in_the_way = len(steps[at].lines) if steps else 0
+    wanted = 1 + (in_the_way if in_the_way < DETAIL_ROWS else 0)
     room = max(spare, min(wanted, spare + max(0, at - 1)))  # what is done is worth less than who is in the way
     lines: list[Line] = []
     for step in steps:
@@ -150,7 +151,11 @@ def _running(step: Step, progress: Progress, now: float, width: int, room: int) 
         below[-1] = (*below[-1], (" · ", "dim"), *hint)
     elif hint:
         below = [*below[: room - 1], ((indent, "dim"), *hint)]
-    below += [((indent, "dim"), (cut(said(one), width - len(indent)), "dim")) for one in step.lines]
+    rest = [((indent, "dim"), (cut(said(one), width - len(indent)), "dim")) for one in step.lines]
+    left = room - len(below)
+    if len(rest) > left:  # a few of many tell nothing
+        rest = [*rest[: left - 1], ((indent, "dim"), (f"… {len(rest) - left + 1} more", "dim"))] if left > 1 else []
+    below += rest
     return [spread((*head, *_meter(step, elapsed, inline)), right, width), *below[:room]]
 
 

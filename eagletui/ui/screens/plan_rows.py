@@ -193,6 +193,8 @@ def _runs(plan: Plan, recipe: Recipe, shown: Shown, width: int) -> Iterator[Line
     head: list[Span] = (
         [(named, "accent bold"), ("  ", "text")] if named else [(_SOURCES[recipe.source], "text"), ("  ", "text")]
     )
+    if plan.wish.changes and not named:
+        head = [(f"{_SOURCES[recipe.source]}, changed", "text"), ("  ", "text")]
     facts = [*([f"by {said(recipe.launcher)}"]), f"in {said(recipe.cwd)}", f"{fmt.plural(len(recipe.env), 'variable')}"]
     room = max(8, width - width_of(head))
     rows = wrap(" · ".join(facts), room, 2)
