@@ -100,9 +100,12 @@ def test_a_speed_that_is_none_is_refused() -> None:
         open_demo(speed=0)
 
 
-async def test_at_speed_20_a_start_reaches_ready_by_refused_503_and_200() -> None:
-    async with opened(20.0) as node, client(node) as http:
-        seen = await until_ready(http)
+async def test_a_start_reaches_ready_by_refused_503_and_200() -> None:
+    async with (
+        opened(5.0) as node,
+        client(node) as http,
+    ):  # it stays refused for 1.3 s: a busy machine needs half of it to log in
+        seen = await until_ready(http, 20.0)
         assert "refused" in seen[0]
         assert seen[1:] == ["503", "200"]
         text = log_of(node)
