@@ -6,14 +6,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual.notifications import Notification, SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.worker import Worker, WorkerState
 
-from eagletui.launching.operator import Operator
 from eagletui.logs.state import Quote
 from eagletui.logs.store import LineKind
 from eagletui.monitor.snapshot import Snapshot, Verdict
@@ -33,10 +32,12 @@ from eagletui.ui.screens.explain import ExplainScreen
 from eagletui.ui.screens.help import HelpScreen
 from eagletui.ui.screens.main import MainScreen
 from eagletui.ui.screens.once import Palette
-from eagletui.ui.screens.orphans import OrphanScreen
 from eagletui.ui.screens.sheet import Sheet
 from eagletui.ui.source import Source
 from eagletui.ui.widgets.ink import Ink
+
+if TYPE_CHECKING:
+    from eagletui.launching.operator import Operator
 
 Result = TypeVar("Result")
 TICK_S = 1.0
@@ -190,10 +191,8 @@ class EagleApp(LaunchActions):
         self._main.use_launch(self.doing, self.left_over, self.able_ids(), self.launch_keys())
         self._main.show(snapshot, now)
         for dialog in self.screen_stack:
-            if isinstance(dialog, ServerChooser | ExplainScreen | OrphanScreen):
+            if isinstance(dialog, ServerChooser | ExplainScreen | Sheet):
                 dialog.show(snapshot, now)
-            if isinstance(dialog, Sheet):
-                dialog.tick(now)
         self._ask_for_server(snapshot)
 
     def _ask_for_server(self, snapshot: Snapshot) -> None:

@@ -1,29 +1,32 @@
-"""The keys that stop and start servers: each opens a plan first, and what was decided there is given to the operator. It signals nothing itself."""
+"""The keys that stop and start servers: each opens a plan first, and what was decided there is given to the operator. It signals nothing itself.
+
+What a dialog is made of is imported when it is opened: the first paint does not wait for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from textual.app import App
 from textual.notifications import SeverityLevel
 from textual.screen import Screen
 
 from eagletui.errors import EagletuiError
-from eagletui.launching.operator import Operator, Run
-from eagletui.launching.plan import Plan, Wish
-from eagletui.launching.steps import Ending, Offer, StepName
-from eagletui.monitor.snapshot import Snapshot
-from eagletui.servers.model import Orphan
-from eagletui.servers.record import Kind, Record
+from eagletui.launching.steps import StepName
 from eagletui.ui import format as fmt
 from eagletui.ui.actions import BY_ID, Action
 from eagletui.ui.panes.steps import KIND_WORDS, SHOWN_NAMES, Doing, failed, offered, said, ticks
-from eagletui.ui.screens.orphans import OrphanScreen
-from eagletui.ui.screens.plan import Decision, PlanScreen
-from eagletui.ui.screens.profiles import LAST, ProfileChooser
-from eagletui.ui.screens.variant import VariantScreen
+
+if TYPE_CHECKING:
+    from eagletui.launching.operator import Operator, Run
+    from eagletui.launching.plan import Plan, Wish
+    from eagletui.launching.steps import Ending, Offer
+    from eagletui.monitor.snapshot import Snapshot
+    from eagletui.servers.model import Orphan
+    from eagletui.servers.record import Kind, Record
+    from eagletui.ui.screens.plan import Decision
 
 Result = TypeVar("Result")
 _NOTHING_DONE = (None, StepName.PREFLIGHT, StepName.IDENTIFY)
@@ -193,6 +196,8 @@ class LaunchActions(App[None]):
         return False
 
     def _wish(self, kind: Kind) -> Wish:
+        from eagletui.launching.plan import Wish
+
         server = self.seen().server
         return Wish(
             kind, server=server.id if server is not None else None, port=server.port if server is not None else None
@@ -209,6 +214,8 @@ class LaunchActions(App[None]):
     def _open_plan(self, wish: Wish, *, edited: bool = False) -> None:
         if self.operator is None:
             return
+        from eagletui.ui.screens.plan import PlanScreen
+
         snapshot = self.seen()
 
         def decided(decision: Decision | None) -> None:
@@ -226,6 +233,7 @@ class LaunchActions(App[None]):
     def _open_editor(self, wish: Wish, plan: Plan | None = None) -> None:
         if self.operator is None:
             return
+        from eagletui.ui.screens.variant import VariantScreen
 
         def edited(changed: Wish | None) -> None:
             if changed is not None:
@@ -274,6 +282,9 @@ class LaunchActions(App[None]):
         """Which profile, then its plan."""
         if not self._begin_of("server.start") or self.operator is None:
             return
+        from eagletui.launching.plan import Wish
+        from eagletui.ui.screens.profiles import LAST, ProfileChooser
+
         wish = self._retried("start", "start") or self._retried("start", "retry")
         if wish is not None:
             self._open_plan(wish)
@@ -322,6 +333,8 @@ class LaunchActions(App[None]):
         if why_not is not None:
             self.say(why_not)
             return
+        from eagletui.ui.screens.orphans import OrphanScreen
+
         operator = self.operator
         fixed = "Nothing can be ended from here." if operator is None else operator.read_only
         self.open_dialog(OrphanScreen(self.seen(), fixed), self._end_orphans)

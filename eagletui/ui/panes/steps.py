@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from eagletui.launching.plan import Plan
 from eagletui.launching.steps import Offer, Progress, Step, StepName
 from eagletui.servers.record import Kind, Record
 from eagletui.shell.masking import mask_text
@@ -13,6 +13,9 @@ from eagletui.ui import format as fmt
 from eagletui.ui.actions import BY_ID
 from eagletui.ui.widgets.bars import bar
 from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, spread, width_of, wrap
+
+if TYPE_CHECKING:
+    from eagletui.launching.plan import Plan
 
 NAME_CELLS = 11
 PHASE_CELLS = 13

@@ -67,7 +67,7 @@ class OrphanScreen(Sheet[tuple[Orphan, ...] | None]):
         self._asking: tuple[Identity, ...] = ()
         """What is being confirmed; it does not change under the question."""
 
-    def show(self, snapshot: Snapshot, now: float) -> None:  # noqa: ARG002 - as the other dialogs that follow the node
+    def show(self, snapshot: Snapshot, now: float) -> None:
         """The node goes on while the list is open; a choice stays with its process."""
         held = self._held
         before = held[self._at].identity if self._at < len(held) else None
@@ -77,6 +77,7 @@ class OrphanScreen(Sheet[tuple[Orphan, ...] | None]):
         self._chosen &= set(there)
         if set(self._asking) - set(there):
             self._asking = ()
+        super().show(snapshot, now)
         self.redraw()
 
     @property

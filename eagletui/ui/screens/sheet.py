@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from textual import events
 from textual.app import ComposeResult
@@ -14,6 +14,9 @@ from eagletui.ui.screens.once import Dialog
 from eagletui.ui.widgets.frame import Frame, View
 from eagletui.ui.widgets.ink import Ink
 from eagletui.ui.widgets.key_row import KeyHint, KeyRow
+
+if TYPE_CHECKING:
+    from eagletui.monitor.snapshot import Snapshot
 
 T = TypeVar("T")
 Keys = Binding | tuple[str, str] | tuple[str, str, str]
@@ -59,8 +62,8 @@ class Sheet(Dialog[T]):
     _now = 0.0
     _since: float | None = None
 
-    def tick(self, now: float) -> None:
-        """Time passes; who waits sees that."""
+    def show(self, snapshot: Snapshot, now: float) -> None:  # noqa: ARG002 - some dialogs follow the node
+        """The node goes on, and time passes; who waits sees that."""
         self._now = now
         if self._since is None:
             self._since = now
