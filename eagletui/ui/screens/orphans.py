@@ -13,11 +13,12 @@ from eagletui.ui import format as fmt
 from eagletui.ui.screens.sheet import Keys, Sheet, SheetView
 from eagletui.ui.widgets.frame import View
 from eagletui.ui.widgets.key_row import KeyHint
-from eagletui.ui.widgets.lines import EMPTY, Line, clean, cut, marked, wrap
+from eagletui.ui.widgets.lines import EMPTY, Line, clean, cut, marked, width_of, wrap
 
 HEAD_ROWS = 2
 """Rows above the list: its header and a blank one."""
-PID_CELLS, USER_CELLS, AGE_CELLS, MEMORY_CELLS = 9, 14, 11, 10
+PID_CELLS, AGE_CELLS, MEMORY_CELLS, GPU_CELLS = 9, 11, 7, 6
+MOST_USER_CELLS = 18
 FEWEST_NAME_CELLS = 12
 
 
@@ -93,30 +94,31 @@ class OrphanScreen(Sheet[tuple[Orphan, ...] | None]):
         title: Line = (("Processes without a server", "text bold"), (f"  on {clean(self._snapshot.node)}", "dim"))
         if not held:
             return View([(("None is left.", "dim"),)], title)
-        name_cells = max(FEWEST_NAME_CELLS, width - 4 - PID_CELLS - USER_CELLS - AGE_CELLS - MEMORY_CELLS - 12)
-        name_cells = min(name_cells, max(len("name"), *(len(clean(one.orphan.name)) for one in held)) + 2)
-        head = f"    {'pid':>{PID_CELLS - 2}}  {'name':<{name_cells}}{'user':<{USER_CELLS}}{'age':>{AGE_CELLS - 2}}  {'GiB held':>{MEMORY_CELLS}}  GPU"
+        user_cells = min(MOST_USER_CELLS, max(4, *(len(clean(one.orphan.user or "")) for one in held)) + 2)
+        name_cells = max(FEWEST_NAME_CELLS, width - 4 - PID_CELLS - user_cells - AGE_CELLS - MEMORY_CELLS - GPU_CELLS)
+        name_cells = min(name_cells, max(4, *(len(clean(one.orphan.name)) for one in held)) + 2)
+        head = f"    {'pid':>{PID_CELLS - 2}}  {'name':<{name_cells}}{'user':<{user_cells}}{'age':>{AGE_CELLS - 2}}  {'GiB':>{MEMORY_CELLS}}  GPU"
         lines: list[Line] = [((head, "faint"),)]
-        lines += [self._row(one, at == self._at, name_cells, width) for at, one in enumerate(held)]
+        lines += [self._row(one, at == self._at, name_cells, user_cells, width) for at, one in enumerate(held)]
         lines += [EMPTY, *self._below(held, width)]
         summary: Line = ((f"{fmt.gib(sum(one.mem_mib or 0 for one in held))} GiB of GPU memory", "warning"),)
         if all(one.mem_mib is None for one in held):
             summary = EMPTY
         return View(lines, title, summary, border="warning" if self._asking else "focus")
 
-    def _row(self, one: Held, here: bool, name_cells: int, width: int) -> Line:
+    def _row(self, one: Held, here: bool, name_cells: int, user_cells: int, width: int) -> Line:
         orphan, may = one.orphan, self._may(one)
         sign = ("✓ " if one.identity in self._chosen else "  ", "error bold") if may else ("– ", "faint")
         role = "text" if may else "faint"
         gpus = ",".join(map(str, one.gpus)) or fmt.UNKNOWN
         name = cut(clean(mask_text(orphan.name)), name_cells - 1).ljust(name_cells)
-        user = cut(clean(orphan.user or fmt.UNKNOWN), USER_CELLS - 1).ljust(USER_CELLS)
+        user = cut(clean(orphan.user or fmt.UNKNOWN), user_cells - 1).ljust(user_cells)
         line: Line = (
             ("▸ " if here else "  ", "accent bold"), sign, (f"{orphan.process.pid:>{PID_CELLS - 2}}  ", "dim"), (name, role),
             (user, role if orphan.ours else "others"), (f"{fmt.duration(orphan.age_s):>{AGE_CELLS - 2}}  ", "dim"),
             (f"{fmt.gib(one.mem_mib):>{MEMORY_CELLS}}", role), (f"  {gpus}", "dim"),
         )  # fmt: skip
-        if not orphan.ours:
+        if not orphan.ours and width_of(line) + len("  not yours") <= width:
             line = (*line, ("  not yours", "others"))
         return marked(line, width) if here else line
 
