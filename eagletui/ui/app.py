@@ -128,7 +128,7 @@ class EagleApp(LaunchActions):
         self._source.on_change = None
         if self.operator is not None:
             self.operator.on_change = None
-            await self.operator.aclose()
+            await self.operator.aclose()  # while there is a link: no command is cut in its middle
         if not self._source_closed:
             self._source_closed = True
             await self._source.aclose()

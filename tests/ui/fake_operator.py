@@ -68,6 +68,7 @@ class FakeOperator:
         self.resumed: list[Record] = []
         self.ended: list[tuple[Orphan, ...]] = []
         self.failing: str | None = None
+        self.closed = 0
         self._plan = plan
         self.checks = checks
         self._first = first
@@ -115,3 +116,4 @@ class FakeOperator:
 
     async def aclose(self) -> None:
         """Nothing runs on a node."""
+        self.closed += 1

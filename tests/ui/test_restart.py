@@ -429,6 +429,7 @@ async def test_an_operator_may_come_late() -> None:
         s.app.use_operator(operator)
         await s.keys("r")
         assert isinstance(s.top(), PlanScreen)
+    assert s.operator.closed == 1  # and what it does is left between two commands, while there is a link
 
 
 @pytest.mark.parametrize("theme", ["eagle-day", "terminal"])
