@@ -101,7 +101,7 @@ async def test_a_launch_that_nothing_stands_against(node: LocalNode, tmp_path: P
 
 
 async def test_everything_that_is_wrong_is_told_at_once(node: LocalNode, tmp_path: Path) -> None:
-    (tmp_path / "m" / "model.safetensors").unlink()
+    (tmp_path / "m" / "model.safetensors").write_bytes(b"")
     (tmp_path / "old.log").touch()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
