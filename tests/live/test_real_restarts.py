@@ -90,7 +90,8 @@ class Restarts:
             with suppress(OSError):
                 words = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
                 state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
-                if state != "Z" and (f"--port {self.port} " in words or words.startswith("sglang::")):
+                ours = (folder / "exe").resolve() == PYTHON.resolve()
+                if state != "Z" and ours and (f"--port {self.port} " in words or words.startswith("sglang::")):
                     found.append(f"{folder.name} {words[:80]}")
         return found
 
