@@ -80,6 +80,10 @@ class StopFailedError(LaunchingError):
     """Members are left after everything that may be done, or GPU memory did not come back."""
 
 
+class RestartedByKeeperError(StopFailedError):
+    """What was stopped is gone, and whoever keeps it started it again."""
+
+
 class NeverStartedError(LaunchingError):
     """The launch died before it served: its exit status and what it printed are in the message.
 

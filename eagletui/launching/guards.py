@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from eagletui.engines.shapes import holds_no_port, launch_of
 from eagletui.gpus.model import GpuReport
 from eagletui.history.launches import PastLaunch, kept_command, kind_of
 from eagletui.launching.plan import Holder, Kept, Question, Refusal
+from eagletui.launching.records import Kept as Lying
 from eagletui.launching.words import age, plain
 from eagletui.logs.advice import summary_of
-from eagletui.servers.model import Inventory, Server
+from eagletui.servers.model import Inventory, Process, Server
 from eagletui.servers.record import Kind, Record
+from eagletui.shell.masking import mask_argv
 
 SAME_CRASHES = 2
 """Times in a row that the same launch ended by the same cause: a third would as well."""
@@ -65,6 +68,51 @@ def several(servers: Sequence[Server]) -> Refusal:
     """Which one is meant is the person's to say."""
     listed = ", ".join(f"port {one.port} (pid {one.pid}, {one.engine})" for one in servers)
     return Refusal("several-servers", f"there are {len(servers)} servers: name one with --port or --profile: {listed}")
+
+
+_COMPILERS = frozenset({"nvcc", "ptxas", "cicc", "cudafe++", "ninja", "cmake", "gcc", "g++", "cc", "c++", "cc1", "cc1plus"})  # fmt: skip
+
+
+def ends_with_it(server: Server | None) -> tuple[str, ...]:
+    """What ends with a server and does not look like a part of it: a shell that became the server (`train.sh & exec python -m …`) leaves its other jobs
+    below it, and nothing but their looks tells them from what the server started. They are named before anything is stopped.
+    """
+    if server is None:
+        return ()
+    told = [
+        f"{_cut(plain(' '.join(mask_argv(member.process.argv))))} (pid {member.process.pid})"
+        for member in server.family
+        if member.role == "other" and not member.process.gone and _is_strange(member.process, server)
+    ]
+    if not told:
+        return ()
+    more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+    return (
+        f"with the server ends what runs below it and is not the engine's by its looks: {', '.join(told[:SHOWN])}{more}",
+    )
+
+
+def _is_strange(process: Process, server: Server) -> bool:
+    argv = process.argv
+    if not argv or argv == server.launcher.argv or launch_of(argv) is not None or holds_no_port(argv):
+        return False
+    return argv[0].rpartition("/")[2] not in _COMPILERS and not any("multiprocessing" in word for word in argv)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 60 else text[:59] + "…"
+
+
+def may_yet_start(lying: Sequence[Lying], ports: Collection[int]) -> Refusal | None:
+    """A launch for one of these ports whose keeper lives and has not started its process (a node that is very busy): a second one would be two servers."""
+    for one in lying:
+        record = one.record
+        if not one.begun or not one.keeper_alive or record.process is not None or record.exit_status is not None:
+            continue
+        if record.keeper is not None and (record.port is None or record.port in ports):
+            text = f"an earlier launch may yet start its server: its keeper (pid {record.keeper[0]}) lives. Look again soon; if it hangs, end it"
+            return Refusal("launch-pending", text)
+    return None
 
 
 # What cannot help

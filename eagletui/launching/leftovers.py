@@ -11,7 +11,7 @@ from typing import Final
 
 from eagletui.engines.command_words import NotALaunchError, take_apart
 from eagletui.engines.derived_ports import derived_ports
-from eagletui.errors import LaunchingError, StopFailedError
+from eagletui.errors import LaunchingError, RestartedByKeeperError, StopFailedError
 from eagletui.launching.acting import Acting
 from eagletui.launching.family_now import Scan, scan
 from eagletui.launching.plan import Leftover
@@ -197,7 +197,7 @@ async def clean(
     )[:SHOWN]
     again = None if acting.dry else await came_back(acting, target, members)
     if again is not None:
-        raise StopFailedError(
+        raise RestartedByKeeperError(
             f"the server was stopped, and somebody started it again: pid {again.pid} runs now{'' if again.port is None else f' for port {again.port}'}."
             " Nothing was launched; end what starts it first"
         )

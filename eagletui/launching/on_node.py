@@ -8,7 +8,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from eagletui.errors import HistoryError, LaunchingError, NodeError, OvertakenError, RefusedError, StopFailedError
+from eagletui.errors import (
+    HistoryError,
+    LaunchingError,
+    NodeError,
+    OvertakenError,
+    RefusedError,
+    RestartedByKeeperError,
+    StopFailedError,
+)
 from eagletui.gpus.model import GpuReport
 from eagletui.history.launches import Identity as LaunchIdentity
 from eagletui.history.launches import LaunchRecord, PhaseTime, kept_command, machine_name
@@ -229,7 +237,7 @@ class WorkOnNode:
         if found.kept.kind == "script":
             again = await watch_for_return(self._acting, target, self._members)
             if again is not None:
-                raise StopFailedError(
+                raise RestartedByKeeperError(
                     f"the server was restarted by its keeper ({found.kept.name}): pid {again.pid} runs now, and nothing was launched"
                 )
         return Finding(stopped.text)

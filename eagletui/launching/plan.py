@@ -32,8 +32,8 @@ class Check:
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why it is not done. `code`: "another-user", "not-a-server", "systemd-unit", "container", "slurm", "rank-of-many", "unseen-listener", "locked",
-    "read-only", "cannot-help", "several-servers", "no-environment", "nothing-to-stop", "nothing-to-start". `text` names who and says what to do. `again`: it
-    is done after all when the person insists (a second time; `--again`)."""
+    "read-only", "cannot-help", "several-servers", "no-environment", "nothing-to-stop", "nothing-to-start", "launch-pending". `text` names who and
+    says what to do. `again`: it is done after all when the person insists (a second time; `--again`)."""
 
     code: str
     text: str

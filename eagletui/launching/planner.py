@@ -84,7 +84,7 @@ class Planner:
         (lying, pasts), report = await asyncio.gather(self._remembered(), see_gpus(self._node))
         port = self._port(wish, chosen, lying)
         found, own = await self._identified(wish, port, lying)
-        if found.server is None and any(one.code == "several-servers" for one in found.refusals):
+        if _ambiguous(found):
             return Plan(wish, self._name, None, refusals=(guards.several(found.inventory.servers),))
         wanted = await self._wanted(wish, found, own, chosen, lying)
         return await self._put_together(wish, found, own, wanted, report, lying, pasts)
@@ -148,6 +148,8 @@ class Planner:
             found = await identify(self._node, port=0)
         else:
             found = await identify(self._node, port=port, pid=wish.pid, server=server)
+        if _ambiguous(found):  # which of them is meant is the person's to say, and no record's
+            return found, None
         if found.server is not None:
             own = _own(found.server, found, lying)
         else:
@@ -287,6 +289,8 @@ class Planner:
             *self._refusals(wish, found, wanted),
             *self._cannot_help(recipe, report, only, pasts, lying),
         ]
+        if recipe is not None and not refusals and (pending := guards.may_yet_start(lying.records, locks)) is not None:
+            refusals.append(pending)
         if not refusals:
             refusals += await who_holds(self._node, locks)
         grace = GRACE_S if wanted.profile is None else wanted.profile.grace_s
@@ -305,7 +309,7 @@ class Planner:
             others=guards.others(found.inventory, server, holders),
             refusals=tuple(refusals),
             questions=self._questions(wish, found),
-            notes=(*found.notes, *self.origin(recipe)),
+            notes=(*found.notes, *self.origin(recipe), *(guards.ends_with_it(server) if wish.kind != "start" else ())),
             previous=wanted.source if wanted.source is not None else own,
             grace_s=grace,
             locks=locks,
@@ -345,6 +349,10 @@ class Planner:
     def _locks(self, server: Server | None, recipe: Recipe | None, wish: Wish) -> tuple[int, ...]:
         named = (None if server is None else server.port, None if recipe is None else recipe.port, wish.port)
         return tuple(sorted({port for port in named if port is not None}))
+
+
+def _ambiguous(found: Identified) -> bool:
+    return found.server is None and any(one.code == "several-servers" for one in found.refusals)
 
 
 def _port_in(server_id: str | None) -> int | None:

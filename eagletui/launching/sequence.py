@@ -21,6 +21,7 @@ from eagletui.errors import (
     NodeError,
     OvertakenError,
     RefusedError,
+    RestartedByKeeperError,
     StopFailedError,
 )
 from eagletui.launching.plan import Check, Plan
@@ -184,6 +185,8 @@ class SequenceRun:
             ended = self._ended("refused", str(error), self._truth.now(), ("retry",))
         except NeverStartedError as error:
             ended = await self._never_started(error)
+        except RestartedByKeeperError as error:
+            ended = self._ended("failed", str(error), self._truth.kept_again(), ())
         except NodeError as error:
             ended = self._ended("no-link", f"the link was lost: {error}", self._truth.without_link(), ("go-on",))
         except EagletuiError as error:

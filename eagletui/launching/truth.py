@@ -61,6 +61,10 @@ class Truth:
             return f"{_capital(self._old)} is gone." if self._old else "Nothing runs."
         return self.progress.now_true
 
+    def kept_again(self) -> str:
+        """Whoever keeps the old server started it again."""
+        return f"{_capital(self._old) or 'The old server'} is gone, its keeper's new one runs, and eagletui launched nothing."
+
     def after_death(self) -> str:
         """The launch is dead."""
         gone = f"{_capital(self._old)} is gone, and t" if self._old and self.plan.kind == "restart" else "T"

@@ -193,6 +193,14 @@ def test_a_server_that_was_started_by_hand_is_restarted_and_launched_again_from_
     assert not lives(new)
     assert place.on_port("start", "--yes")[0] == 16  # it runs already
 
+    mine, place.port = place.port, free_port()
+    beside = place.serve()
+    place.port = mine
+    status, _, err = place.run("stop", "local", "--yes")  # which of two is meant is told by no record
+    assert (status, "name one with --port" in err) == (16, True), err
+    assert lives(beside)
+    os.kill(beside, signal.SIGTERM)
+    wait_until(lambda: not lives(beside), "it does not end")
     status, out, err = place.on_port("stop", "--yes")
     assert status == 0, err
     assert place.processes() == []
@@ -252,6 +260,7 @@ def test_a_server_that_its_script_starts_again_is_not_launched_a_second_time(pla
     status, _, err = place.on_port("restart", "--yes")
     assert status == 17
     assert "restarted by its keeper" in err
+    assert "its keeper's new one runs, and eagletui launched nothing" in err
     assert place.record()["process"] is None
 
 

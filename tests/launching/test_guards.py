@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from eagletui.gpus.model import Gpu, GpuError, GpuReport
@@ -9,16 +11,19 @@ from eagletui.history.launches import Outcome, PastLaunch, kept_command, kind_of
 from eagletui.launching.guards import (
     Past,
     cannot_help,
+    ends_with_it,
     gpus_forbid,
     kept_by_script,
+    may_yet_start,
     name_typed,
     others,
     pasts_of,
     read_only,
 )
 from eagletui.launching.plan import Holder, Kept
+from eagletui.launching.records import Kept as Lying
 from eagletui.launching.words import age
-from eagletui.servers.model import Inventory, LogSource, Process, Server
+from eagletui.servers.model import Inventory, LogSource, Member, Process, Server
 from eagletui.servers.record import Record
 
 COMMAND = ("python", "-m", "sglang.launch_server", "--model-path", "/m", "--mem-fraction-static", "0.9")
@@ -119,6 +124,41 @@ def test_what_others_have_is_said_before_anything_is_stopped() -> None:
     assert "pid 20" in said[0]
     assert "bob holds 3.0 GiB on GPU 1, 2" in said[1]
     assert "cannot be seen" in said[2]
+
+
+def test_what_ends_with_a_server_and_is_no_part_of_it_is_named() -> None:
+    """`python train.py & exec python -m sglang.launch_server …`: the job is the server's child, like its own workers."""
+    mine = server(10, 30000)
+
+    def child(pid: int, *argv: str) -> Member:
+        return Member(Process(pid, 10, 10, 10, "S", argv[0], 6, 1000, argv), "other")
+
+    own = (
+        Member(mine.launcher, "launcher"),
+        child(11, "python", "-c", "from multiprocessing.resource_tracker import main; main(7)"),
+        child(12, "python", "/x/torch/_inductor/compile_worker/__main__.py"),
+        child(13, "/usr/local/cuda/bin/nvcc", "x.cu"),
+        child(14, *COMMAND),
+    )
+    assert ends_with_it(replace(mine, family=own)) == ()
+    assert ends_with_it(None) == ()
+    (said,) = ends_with_it(
+        replace(mine, family=(*own, child(15, "python", "train.py", "--api-key", "sk-hunter2222222222")))
+    )
+    assert "python train.py" in said
+    assert "(pid 15)" in said
+    assert "hunter" not in said
+
+
+def test_a_launch_whose_keeper_may_yet_start_it_is_not_launched_a_second_time() -> None:
+    record = Record("a", "start", "", "", port=30000, keeper=(77, 5))
+    pending = Lying(record, keeper_alive=True, begun=True)
+    refusal = may_yet_start((pending,), (30000,))
+    assert refusal is not None
+    assert (refusal.code, "pid 77" in refusal.text) == ("launch-pending", True)
+    assert may_yet_start((pending,), (30001,)) is None
+    assert may_yet_start((replace(pending, keeper_alive=False),), (30000,)) is None
+    assert may_yet_start((replace(pending, record=replace(record, process=(78, 6))),), (30000,)) is None
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.4, "0 s"), (119.0, "119 s"), (120.0, "2 min"), (7200.0, "2 h"), (200000.0, "2 d")])  # fmt: skip
