@@ -316,10 +316,18 @@ class WorkOnNode:
         if await self._was_begun(record):
             return Finding("it was launched before the link was lost")
         self._intent(Launching(self._began, record.port, record.id, record.log))
-        launched = await launching.launch(self._acting, record)
+        try:
+            launched = await launching.launch(self._acting, record)
+        except LaunchingError as error:
+            self._never_started(record, error)
+            raise
         self._launched = launched
         pid = launched.process
         return Finding("started" if pid is None else f"pid {pid[0]}")
+
+    def _never_started(self, record: Record, error: LaunchingError) -> None:
+        status, printed = getattr(error, "status", None), getattr(error, "printed", ())
+        self._intent(NeverStarted(str(error), self._began, record.port, record.id, record.log, status, printed))
 
     async def _was_begun(self, record: Record) -> bool:
         """Whether the launch of a sequence that goes on was sent before: then what became of it is looked at."""
@@ -342,8 +350,7 @@ class WorkOnNode:
         try:
             launched = await verify(self._acting, launched)
         except LaunchingError as error:
-            status, printed = getattr(error, "status", None), getattr(error, "printed", ())
-            self._intent(NeverStarted(str(error), self._began, record.port, record.id, record.log, status, printed))
+            self._never_started(record, error)
             raise
         self._launched = launched
         process = launched.process

@@ -68,5 +68,5 @@ def test_a_launch_that_never_started(tmp_path: Path) -> None:
         term.until("becomes free with its stop", 60)
         term.keys("Enter")
         screen = term.until("never started", 60)
-        assert "Read-only file system" in screen
+        assert "Read-only file" in screen
         term.keys("q")

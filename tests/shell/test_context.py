@@ -108,7 +108,7 @@ def test_what_a_login_gives(shell: str, tmp_path: Path, monkeypatch: pytest.Monk
     environ = dict(login.environ or ())
     assert environ["FROM_LOGIN"] == "yes2"
     assert environ["LC_ALL"] == "C.UTF-8"  # not that of our scripts
-    assert not [name for name in environ if name.startswith("EAGLETUI")]
+    assert not [name for name in set(environ) - set(os.environ) if name.lower().startswith("eagletui")]
     assert dict(login.own)["HOME"] == str(tmp_path)
     assert "FROM_LOGIN" not in dict(login.own)
 
