@@ -228,6 +228,7 @@ def test_the_launch_command_dies_before_its_log_exists(place: Place) -> None:
     assert place.record()["outcome"] == "failed"
 
 
+@pytest.mark.slow
 def test_a_start_that_crashes_stalls_or_takes_too_long_and_what_would_not_help(place: Place) -> None:
     place.serve()
     assert place.on_port("stop", "--yes")[0] == 0

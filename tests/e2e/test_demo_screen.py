@@ -12,7 +12,7 @@ from tests.e2e.terminal import terminal
 DEMO = [sys.executable, "-m", "eagletui", "connect", "demo"]
 
 
-@pytest.mark.parametrize(("width", "height"), [(160, 48), (120, 36), (80, 24)])
+@pytest.mark.parametrize(("width", "height"), [(160, 48), pytest.param(120, 36, marks=pytest.mark.slow), (80, 24)])
 def test_it_becomes_ready_and_quits(tmp_path: Path, width: int, height: int) -> None:
     with terminal([*DEMO, "--speed", "4"], tmp_path, width=width, height=height) as term:
         term.until("STARTING|READY")

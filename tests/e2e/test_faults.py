@@ -87,7 +87,7 @@ def note_of(snapshot: Snapshot, word: str) -> str:
 # Few sessions
 
 
-@pytest.mark.parametrize("sessions", [1, 2, 3])
+@pytest.mark.parametrize("sessions", [1, pytest.param(2, marks=pytest.mark.slow), 3])
 async def test_few_sessions(sessions: int, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path) -> None:
     """Everything is seen, less often where there is no session for it, and a note says so."""
     tools = build(open_folder / "tools", (DATA / "cases/02-healthy-one-gpu-idle/gpus.txt").read_text())

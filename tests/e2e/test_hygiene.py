@@ -128,7 +128,7 @@ def _killed(screen: BareTerminal) -> None:
     screen.process.kill()
 
 
-@pytest.mark.parametrize("lines_per_s", [0, 2000])
+@pytest.mark.parametrize("lines_per_s", [pytest.param(0, marks=pytest.mark.slow), 2000])
 def test_everything_on_the_node_ends_with_the_client(
     tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path, lines_per_s: float
 ) -> None:
@@ -294,7 +294,7 @@ def named_like_a_server(model: dict[str, Any]) -> set[int]:
     return members | launchers | {orphan["pid"] for orphan in model["orphans"]}
 
 
-@pytest.mark.parametrize("where", ["ssh", "local"])
+@pytest.mark.parametrize("where", ["ssh", pytest.param("local", marks=pytest.mark.slow)])
 def test_nothing_of_ours_is_taken_for_a_server(
     tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path, where: str
 ) -> None:

@@ -116,7 +116,7 @@ def test_an_unknown_host_key_is_a_sentence(tmp_path: Path, sshd_server: Sshd) ->
         assert "SHA256:" in term.until("exit status 20")
 
 
-@pytest.mark.parametrize("options", [(), ("AllowTcpForwarding no",)])
+@pytest.mark.parametrize("options", [(), pytest.param(("AllowTcpForwarding no",), marks=pytest.mark.slow)])
 def test_a_frozen_link_is_offline_and_quitting_works(
     tmp_path: Path, sshd_users: dict[str, str], ssh_key: Path, open_folder: Path, options: tuple[str, ...]
 ) -> None:

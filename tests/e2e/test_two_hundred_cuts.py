@@ -29,7 +29,7 @@ from tests.node_processes import processes_of, told
 from tests.requires import require
 from tests.sshd import Sshd, start_sshd
 
-CUTS = int(os.environ.get("EAGLETUI_CUTS", "20"))
+CUTS = int(os.environ.get("EAGLETUI_CUTS", "12"))
 SEED = int(os.environ.get("EAGLETUI_CUTS_SEED", str(random.SystemRandom().randrange(10**6))))
 """Another one each time, told when it fails."""
 LINES_PER_S = 2000
