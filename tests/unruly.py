@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -43,6 +44,14 @@ def wait_until(true: Callable[[], object], what: str, seconds: float = 15.0) -> 
         time.sleep(0.02)
 
 
+def package_for(folder: Path) -> Path:
+    """A copy of the stand-in where another user may read it: the checkout may lie where only its owner gets."""
+    place = folder / "unruly-package"
+    if not place.exists():
+        shutil.copytree(UNRULY, place, ignore=shutil.ignore_patterns("__pycache__"))
+    return place
+
+
 @dataclass(slots=True)
 class Unruly:
     """A running one."""
@@ -77,7 +86,7 @@ def unruly(
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*before, *command_of(port, *more)],
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(UNRULY), "UNRULY": f"slow=0.1 {words}", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(package_for(folder) if user else UNRULY), "UNRULY": f"slow=0.1 {words}", "PYTHONDONTWRITEBYTECODE": "1"},
             cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, user=user, group=user,
             extra_groups=[] if user else None,
         )  # fmt: skip

@@ -187,22 +187,32 @@ class WorkOnNode:
         self._floor = self._floor_now(report, found, old)
         lines = (*(line_of(process) for process in found.members), *found.notes)
         launcher = None if found.server is None else (found.server.pid, found.server.launcher.started)
-        planned = None if server is None else (server.pid, server.launcher.started)
-        other = None
-        if launcher is not None and launcher != planned and found.server is not None:
-            named = f"{found.server.engine} on port {found.server.port} (pid {found.server.pid})"
-            other = (
-                f"a server runs there already: {named}. Restart it, or stop it first"
-                if planned is None
-                else f"another server than planned is there now: {named} instead of pid {planned[0]}. Look again"
-            )
-        if self._record is not None and found.identities:
-            self._record = replace(self._record, family=tuple(sorted({*self._record.family, *found.identities})))
-        if self._record is not None and self._floor.mib:
-            self._record = replace(self._record, floor_mib=self._floor.mib)
-        self._members = tuple(sorted({*self._members, *found.identities}))
+        other = self._other(found)
         refusal = found.refusals[0] if found.refusals else None
+        if other is None and refusal is None:  # who is not ours to stop is in no record of ours: a later look would take it for a member
+            if self._record is not None and found.identities:
+                self._record = replace(self._record, family=tuple(sorted({*self._record.family, *found.identities})))
+            if self._record is not None and self._floor.mib:
+                self._record = replace(self._record, floor_mib=self._floor.mib)
+            self._members = tuple(sorted({*self._members, *found.identities}))
         return Found(launcher, found.identities, found.kept, refusal, other, lines)
+
+    def _other(self, found: Identified) -> str | None:
+        """Why the server that is there now is not the one that was meant; None where it is, or nobody is there."""
+        server, planned = found.server, self._plan.server
+        if server is None:
+            return None
+        there = (server.pid, server.launcher.started)
+        named = f"{server.engine} on port {server.port} (pid {server.pid})"
+        if planned is not None:
+            if there == (planned.pid, planned.launcher.started):
+                return None
+            return f"another server than planned is there now: {named} instead of pid {planned.pid}. Look again"
+        if not self._goes_on or self._plan.kind == "start":
+            return f"a server runs there already: {named}. Restart it, or stop it first"
+        if self._record is not None and there in self._record.family:
+            return None
+        return f"since this was left, another server was started there: {named}. It is left alone; look again, and plan anew"
 
     def _old_record(self) -> Record | None:
         """The record whose members may be left: that of a sequence that goes on, else that of the server before."""
@@ -315,6 +325,11 @@ class WorkOnNode:
         self._launched_at = datetime.now(UTC)
         if await self._was_begun(record):
             return Finding("it was launched before the link was lost")
+        if self._goes_on and self._identified is None:  # it was left here, and nobody has looked since
+            found = await self.identify()
+            why = found.other or (None if found.refusal is None else found.refusal.text)
+            if why is not None:
+                raise RefusedError(why)
         self._intent(Launching(self._began, record.port, record.id, record.log))
         try:
             launched = await launching.launch(self._acting, record)

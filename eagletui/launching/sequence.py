@@ -230,13 +230,7 @@ class SequenceRun:
         self._begins(StepName.IDENTIFY)
         await self._lock_again()
         await self._note(StepName.IDENTIFY)
-        found = await self._within(StepName.IDENTIFY, self._work.identify())
-        self._found = found
-        refusal = found.refusal
-        if refusal is not None and not (refusal.again and self.plan.wish.again):
-            raise _Failed(self._ended("refused", refusal.text, self._truth.now(), ("retry",), found.lines))
-        if found.other is not None:
-            raise _Failed(self._ended("refused", found.other, self._truth.now(), ("retry",), found.lines))
+        found = await self._who_is_there()
         count = len(found.family)
         text = f"{count} processes" if count != 1 else "1 process"
         self._happens(Done(_now(), text if count else "nobody is there", found.lines))
@@ -369,8 +363,20 @@ class SequenceRun:
         """Who was there; looked at anew where an earlier eagletui did the step."""
         if self._found is None:
             await self._lock_again()
-            self._found = await self._work.identify()
+            return await self._who_is_there()
         return self._found
+
+    async def _who_is_there(self) -> Found:
+        """Looked at under the lock. Who is not ours to stop, or another than was meant, ends it: also where an earlier eagletui left it, since then anybody
+        may have started a server there."""
+        found = await self._within(StepName.IDENTIFY, self._work.identify())
+        refusal = found.refusal
+        if refusal is not None and not (refusal.again and self.plan.wish.again):
+            raise _Failed(self._ended("refused", refusal.text, self._truth.now(), ("retry",), found.lines))
+        if found.other is not None:
+            raise _Failed(self._ended("refused", found.other, self._truth.now(), ("retry",), found.lines))
+        self._found = found
+        return found
 
     async def _lock_again(self) -> None:
         """A sequence that goes on at a later step takes the lock first."""

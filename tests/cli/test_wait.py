@@ -140,7 +140,7 @@ def test_a_start_is_told_event_by_event(tmp_path: Path) -> None:
 
 
 def test_the_demos_start_is_compared_with_its_earlier_ones(tmp_path: Path) -> None:
-    done = run(tmp_path, "wait", "demo", "--json", "--speed", "3")
+    done = run(tmp_path, "wait", "demo", "--json", "--speed", "2")
     events = [json.loads(line) for line in done.stdout.splitlines()]
     assert (done.returncode, done.stderr) == (0, "")
     usual = {event["name"]: (event["usual_s"], event["starts"]) for event in events if event["event"] == "phase"}

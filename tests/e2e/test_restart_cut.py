@@ -30,8 +30,8 @@ from tests.e2e.cuts import end_all
 from tests.node_processes import processes_of, told
 from tests.requires import require
 from tests.sshd import Sshd, children_of, free_port, start_sshd
+from tests.unruly import package_for
 
-PACKAGE = Path(__file__).parent.parent / "stand_in" / "unruly"
 STEPS = ("preflight", "identify", "stop", "gpus-free", "leftovers", "launch", "watch")
 """As the record on the node tells them. `verify` is not told apart: the launch writes what it verifies."""
 KINDS = ("killed", "sshd killed", "black hole")
@@ -114,7 +114,8 @@ def scene(sshd: Sshd, folder: Path, at: str) -> Iterator[Scene]:
     made = "echo drains=0.6 > unruly; mkdir model; echo {} > model/config.json; head -c 4096 /dev/zero > model/model.safetensors"
     _as(user, made, home)
     words = f"python3 -m sglang.launch_server --model-path model --tp 2 --port {port}"
-    line = f"PYTHONPATH={shlex.quote(str(PACKAGE))} setsid -f {words} >server.log 2>&1 </dev/null"
+    package = package_for(sshd.folder)
+    line = f"PYTHONPATH={shlex.quote(str(package))} setsid -f {words} >server.log 2>&1 </dev/null"
     with proxied(sshd.port) as proxy:
         config = sshd.write_config(
             f"cut-{port}",
