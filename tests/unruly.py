@@ -83,10 +83,11 @@ def unruly(
     """One that does what `words` say (see the stand-in), in a session of its own; all of that session is ended afterwards. `before`: a program that
     starts it (the rest of its arguments are the command). `user`: whose it is (we are root)."""
     port, log = free_port(), folder / "unruly.log"
+    package = package_for(folder) if user else UNRULY
     with log.open("wb") as out:
         process = subprocess.Popen(
             [*before, *command_of(port, *more)],
-            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(package_for(folder) if user else UNRULY), "UNRULY": f"slow=0.1 {words}", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(package), "UNRULY": f"slow=0.1 {words}", "PYTHONDONTWRITEBYTECODE": "1"},
             cwd=folder, stdin=subprocess.DEVNULL, stdout=out, stderr=out, start_new_session=True, user=user, group=user,
             extra_groups=[] if user else None,
         )  # fmt: skip

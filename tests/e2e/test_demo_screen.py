@@ -67,6 +67,5 @@ def test_a_launch_that_never_started(tmp_path: Path) -> None:
         term.keys("r")
         term.until("becomes free with its stop", 60)
         term.keys("Enter")
-        screen = term.until("CRASHED . never started", 60)
-        assert "Nothing was launched" in screen
+        term.until("CRASHED . never started", 60)
         term.keys("q")

@@ -17,6 +17,7 @@ from eagletui.launching.records import read_records
 from eagletui.launching.sequence import SequenceRun
 from eagletui.nodes.local import LocalNode
 from eagletui.servers.intent import Intent, Launched, Over, Stopping
+from eagletui.servers.record import Record
 from tests.requires import require
 from tests.unruly import Unruly, lives, unruly
 
@@ -84,6 +85,28 @@ async def test_a_sequence_that_was_left_is_finished_by_the_next_eagletui(old: Un
     (kept,) = (await read_records(node)).records
     assert kept.record.process == progress.launched
     assert {type(intent) for intent in told} >= {Stopping, Launched, Over}
+    assert not Path(f"/tmp/eagletui-lock-{old.port}").exists()
+
+
+@pytest.mark.parametrize("step", ["stop", "leftovers", "launch"])
+async def test_what_was_left_touches_no_server_that_was_started_since(old: Unruly, step: str) -> None:
+    """The server that was being stopped is long gone; somebody has started another one on its port by hand."""
+    node = LocalNode()
+    boot = (await read_records(node)).boot
+    dead = ((2**22 + 1, 5), (2**22 + 2, 6))
+    left = Record(
+        "20261201T000000000Z-aaaaaa", "restart", "x", "me@here", port=old.port, boot=boot, family=dead, step=step
+    )
+    run = NodeOperator(node, name="local").resume(left)
+    assert run is not None
+    async with asyncio.timeout(60):
+        progress = await run.wait()
+    assert (progress.ending, progress.launched) == ("refused", None), progress
+    assert f"another server was started there: sglang on port {old.port} (pid {old.pid})" in progress.text
+    assert run.record is not None
+    assert run.record.family == dead
+    await asyncio.sleep(0.5)
+    assert lives(old.pid)
     assert not Path(f"/tmp/eagletui-lock-{old.port}").exists()
 
 
