@@ -189,7 +189,9 @@ class WorkOnNode:
         launcher = None if found.server is None else (found.server.pid, found.server.launcher.started)
         other = self._other(found)
         refusal = found.refusals[0] if found.refusals else None
-        if other is None and refusal is None:  # who is not ours to stop is in no record of ours: a later look would take it for a member
+        if (
+            other is None and refusal is None
+        ):  # who is not ours to stop is in no record of ours: a later look would take it for a member
             if self._record is not None and found.identities:
                 self._record = replace(self._record, family=tuple(sorted({*self._record.family, *found.identities})))
             if self._record is not None and self._floor.mib:
