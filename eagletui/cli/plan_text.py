@@ -68,6 +68,7 @@ def _what_stops(plan: Plan) -> Iterator[str]:
     if plan.kind != "start":
         grace = "without limit" if plan.grace_s == 0 else f"for {plan.grace_s:g} s at most"
         yield _row("drains", grace)
+        yield _row("leftovers", f"in /dev/shm are {'removed' if plan.wish.remove_leftovers else 'kept'}")
 
 
 def _what_runs(plan: Plan) -> Iterator[str]:

@@ -145,14 +145,15 @@ def start(
     epilog=_EXIT.format(nothing="nothing to stop") + _ASKS + _JSON,
 )
 @server_options
+@click.option("--profile", metavar="P", help="The server of this profile, by its port; it drains as the profile says.")
 @_stop_options
 @_common_options
 def stop(
     node: str, port: int | None, ssh_config: Path | None, speed: float | None, scenario: str | None,
-    pid: int | None, grace_s: float | None, keep_leftovers: bool, dry_run: bool, yes: bool, confirm: str | None, as_json: bool,
+    profile: str | None, pid: int | None, grace_s: float | None, keep_leftovers: bool, dry_run: bool, yes: bool, confirm: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Stop it, and check."""
-    wish = _wish("stop", port, None, None, (), None, pid=pid, keep_leftovers=keep_leftovers)
+    wish = _wish("stop", port, profile, None, (), None, pid=pid, keep_leftovers=keep_leftovers)
     asked = Asked(dry_run, yes, confirm, wait=False, timeout_s=None, as_json=as_json, grace_s=grace_s)
     return _run(node, ssh_config, speed, scenario, wish, asked)
 

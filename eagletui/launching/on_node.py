@@ -129,6 +129,8 @@ class WorkOnNode:
             family=plan.family,
             step=StepName.PREFLIGHT.value,
             previous=None if plan.previous is None else plan.previous.id,
+            grace_s=plan.grace_s,
+            keep_leftovers=not plan.wish.remove_leftovers,
         )
         self._record = await records.create(self._acting, first, plan.recipe)
         return self._record.id
@@ -179,7 +181,7 @@ class WorkOnNode:
                 port=port,
                 pid=wish.pid,
                 record=old,
-                launcher=recipe.launcher if recipe is not None else "setsid",
+                launcher=plan.kept_launcher or (recipe.launcher if recipe is not None else "setsid"),
             ),
             self._gpus_now(),
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from eagletui.config.choose import Guards, profiles_of
 from eagletui.config.load import Loaded
-from eagletui.errors import LaunchingError
+from eagletui.errors import LaunchingError, RefusedError
 from eagletui.history.store import History
 from eagletui.launching import dry
 from eagletui.launching.acting import Acting
@@ -26,7 +26,7 @@ from eagletui.launching.planning import flags_for
 from eagletui.launching.preflight import preflight
 from eagletui.launching.recipe import Recipe
 from eagletui.launching.sequence import SequenceRun
-from eagletui.launching.steps import StepName
+from eagletui.launching.steps import GRACE_S, StepName
 from eagletui.launching.watch import Watch
 from eagletui.nodes.base import Node
 from eagletui.servers.intent import Intent
@@ -123,13 +123,16 @@ class NodeOperator:
         return await dry.commands_of(self._node, plan, who())
 
     def begin(self, plan: Plan) -> SequenceRun:
-        """See Operator."""
+        """See Operator. Raises RefusedError for a plan that is refused, and on a node that is only looked at."""
+        if self._guards.sentence is not None or plan.refused:
+            told = [self._guards.sentence] if self._guards.sentence else [one.text for one in plan.refusals]
+            raise RefusedError("; ".join(told), code="read-only" if self._guards.sentence else plan.refusals[0].code)
         return self._start(plan, None, None)
 
     def resume(self, record: Record) -> SequenceRun | None:
         """See Operator."""
         step = _reached(record)
-        if step is None or record.newer:
+        if step is None or record.newer or self._guards.sentence is not None:
             return None
         return self._start(_plan_of(record, self.node_name), record, step)
 
@@ -174,6 +177,8 @@ class NodeOperator:
 
     async def end_orphans(self, orphans: Sequence[Orphan]) -> str:
         """See Operator."""
+        if self._guards.sentence is not None:
+            return self._guards.sentence
         try:
             return await end_orphans(self._node, orphans, who())
         except LaunchingError as error:
@@ -223,5 +228,10 @@ def _plan_of(record: Record, node: str) -> Plan:
             profile=record.profile, variant=record.variant, launcher=record.launcher, handle=record.handle,
         )  # fmt: skip
     ports = () if record.port is None else (record.port,)
-    wish = Wish(record.kind, port=record.port, profile=record.profile, variant=record.variant)
-    return Plan(wish, node, None, family=record.family, recipe=recipe, previous=record, locks=ports, boot=record.boot)
+    wish = Wish(
+        record.kind, port=record.port, profile=record.profile, variant=record.variant, remove_leftovers=not record.keep_leftovers
+    )  # fmt: skip
+    return Plan(
+        wish, node, None, family=record.family, recipe=recipe, previous=record, locks=ports, boot=record.boot,
+        grace_s=GRACE_S if record.grace_s is None else record.grace_s,
+    )  # fmt: skip

@@ -32,7 +32,7 @@ class Check:
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """Why it is not done. `code`: "another-user", "not-a-server", "systemd-unit", "container", "slurm", "rank-of-many", "unseen-listener", "locked",
-    "read-only", "cannot-help", "several-servers", "no-environment", "nothing-to-stop", "nothing-to-start", "launch-pending". `text` names who and
+    "read-only", "cannot-help", "several-servers", "no-environment", "nothing-to-stop", "nothing-to-start", "no-profile", "launch-pending". `text` names who and
     says what to do. `again`: it is done after all when the person insists (a second time; `--again`)."""
 
     code: str
@@ -104,7 +104,8 @@ class Plan:
     """`server`: what will be stopped (None: nothing runs); `family` its members by (pid, start ticks), `since_s` its age. `recipe`: what will run (None for a
     stop). `changes`: how that differs from what runs now. `holders`: what is on its GPUs now. `others`: sentences on what somebody else runs here.
     `refusals`: if there is one that is not overruled, nothing can be done. `questions`: what is asked, in this order. `checks`: what preflight found
-    (the screen may show the plan before they are in: None). `previous`: the record of what runs now or ran last. `locks`: the ports whose lock is taken."""
+    (the screen may show the plan before they are in: None). `previous`: the record of what runs now or ran last. `locks`: the ports whose lock is taken.
+    `kept_launcher`: what the server that runs was launched by, as its record tells: it decides whether that is ours to stop. None: no record."""
 
     wish: Wish
     node: str
@@ -127,6 +128,7 @@ class Plan:
     grace_s: float = GRACE_S
     locks: tuple[int, ...] = ()
     boot: str | None = None
+    kept_launcher: str | None = None
 
     @property
     def kind(self) -> Kind:

@@ -112,7 +112,7 @@ class Planner:
             if wish.profile is not None:
                 raise RefusedError(
                     f"there is no configuration, so no profile {wish.profile!r}: `eagletui config init` makes one",
-                    code="nothing-to-start",
+                    code="no-profile" if wish.kind == "stop" else "nothing-to-start",
                 )
             return None
         try:
@@ -120,7 +120,8 @@ class Planner:
         except KeyError:
             known = ", ".join(self._loaded.config.profiles) or "none"
             raise RefusedError(
-                f"no profile {wish.profile!r} fits {self._name}; there are: {known}", code="nothing-to-start"
+                f"no profile {wish.profile!r} fits {self._name}; there are: {known}",
+                code="no-profile" if wish.kind == "stop" else "nothing-to-start",
             ) from None
 
     def _port(self, wish: Wish, chosen: tuple[str, Profile] | None, lying: NodeRecords) -> int | None:
@@ -175,7 +176,7 @@ class Planner:
     ) -> _Wanted:
         """What to launch; who was named comes first, then what runs, then what ran last, then the node's own profile."""
         if wish.kind == "stop":
-            return _Wanted()
+            return _Wanted(profile=self._profile_of(wish, own, chosen))
         now = datetime.now().astimezone()
         can = {one.record.id for one in lying.records if one.relaunchable}
         server = None if wish.back else found.server
@@ -190,6 +191,14 @@ class Planner:
         except (NothingThereError, RefusedError) as error:
             code = error.code if isinstance(error, RefusedError) else "nothing-to-start"
             return _Wanted(refusal=Refusal(code, str(error)))
+
+    def _profile_of(self, wish: Wish, own: Record | None, chosen: tuple[str, Profile] | None) -> Profile | None:
+        """The profile that a running server is of: the one that was named, else that of its record."""
+        if wish.profile is not None:
+            return None if chosen is None else chosen[1]
+        if self._loaded is None or own is None or own.profile is None:
+            return None
+        return self._loaded.config.profiles.get(own.profile)
 
     async def _again(
         self, wish: Wish, chosen: tuple[str, Profile] | None, lying: NodeRecords, now: datetime
@@ -314,6 +323,7 @@ class Planner:
             grace_s=grace,
             locks=locks,
             boot=found.boot,
+            kept_launcher=None if own is None else own.launcher,
         )
 
     def _refusals(self, wish: Wish, found: Identified, wanted: _Wanted) -> list[Refusal]:

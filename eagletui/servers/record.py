@@ -32,6 +32,7 @@ class Record:
     `exit_status` as the keeper wrote it (128 + n: a signal; 127: no such program), None while it runs or when nobody could tell.
     `asked_to_stop`: we stopped it, so that its exit status is no crash. `ready_s`: seconds from launch to ready, None when it never was. `floor_mib`:
     memory in use on each of its GPUs before it began, by uuid. `handle`: what the launcher calls it (a tmux session, a unit, a container).
+    `grace_s` and `keep_leftovers`: what was said of the stop, for whoever goes on with it (None: nothing).
     """
 
     id: str
@@ -61,6 +62,8 @@ class Record:
     diagnosis: str | None = None
     floor_mib: tuple[tuple[str, int], ...] = ()
     handle: str | None = None
+    grace_s: float | None = None
+    keep_leftovers: bool = False
     newer: bool = False
     """It was written by a newer eagletui: shown as far as it is understood, and never changed."""
 
@@ -88,7 +91,9 @@ def encode_record(record: Record) -> bytes:
     fields: dict[str, Any] = {
         "schema": f"{NAME}/{FORMAT}",
         **{name: getattr(record, name) for name in _TEXTS},
-        **{name: getattr(record, name) for name in (*_NUMBERS, "asked_to_stop", "ready_s")},
+        **{
+            name: getattr(record, name) for name in (*_NUMBERS, "asked_to_stop", "ready_s", "grace_s", "keep_leftovers")
+        },
         "command": [shown(word) for word in mask_argv(record.command)],
         "environment": [list(pair) for pair in masked_environment(record.environment)],
         "keeper": record.keeper,
@@ -156,6 +161,8 @@ def parse_record(raw: bytes) -> Record | None:
         diagnosis=_text(data.get("diagnosis")),
         floor_mib=tuple(floor for one in _list(data.get("floor_mib")) if (floor := _floor(one)) is not None),
         handle=_text(data.get("handle")),
+        grace_s=_seconds(data.get("grace_s")),
+        keep_leftovers=data.get("keep_leftovers") is True,
         newer=newer,
     )
 
