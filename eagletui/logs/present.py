@@ -48,8 +48,7 @@ class Presenter:
     def add(self, line: Line) -> None:
         """A finished line. It takes the place of the unfinished one that it was."""
         if self._partial is not None:
-            if self._partial == self.store.end - 1:
-                self.store.drop_last()
+            self.store.drop_last()
             self._partial = None
         shown = stored(line, self.channel)
         if line.bar is not None:
@@ -79,10 +78,14 @@ class Presenter:
             self.store.replace(self._partial, shown)
 
     def mark(self, text: str, clock: str = "") -> None:
-        """A line of ours: a rotation, a gap, the end of the log."""
-        self._probe = self._partial = None
+        """A line of ours: a rotation, a gap, the end of the log. It stands before a line that is still being written: that one goes on below it."""
+        unfinished = None if self._partial is None else self.store.line(self._partial)
+        if unfinished is not None:
+            self.store.drop_last()
+        self._probe = None
         self._bars.clear()
         self.store.append(StoredLine(text, LineKind.MARKER, clock))
+        self._partial = None if unfinished is None else self.store.append(unfinished)
 
     def skipped(self, text: str) -> None:
         """Something before what comes next was not read; `text` says how much."""

@@ -209,6 +209,25 @@ def test_a_recorded_start_is_short_to_read() -> None:
     assert max(line.count for line in probes) > 20
 
 
+def test_a_mark_stands_before_the_line_that_is_being_written() -> None:
+    """A rotation is noticed in the midst of a line: its end belongs to its begin."""
+    store = LineStore()
+    presenter = Presenter(store)
+    reader = Reader("sglang", presenter.add)
+    for chunk, marker in ((b"one\ntwo, as far as ", "renamed"), (b"it ", "renamed again"), (b"came\nthree", None)):
+        reader.feed(chunk, 0.0)
+        present(reader, presenter)
+        if marker:
+            presenter.mark(marker)
+    assert [line.text for line in lines(store)] == [
+        "one",
+        "renamed",
+        "renamed again",
+        "two, as far as it came",
+        "three",
+    ]
+
+
 def test_marks_begin_afresh() -> None:
     store = LineStore()
     presenter = Presenter(store)
