@@ -9,6 +9,7 @@ EagletuiError               exit 2 unless said otherwise
 │   │   └── OvertakenError  another eagletui took the lock: nothing more was done
 │   ├── StopFailedError     members are left, or the GPUs are not free (exit 17)
 │   └── NeverStartedError   the launch died before it served (exit 18)
+├── BenchError              a benchmark that could not measure anything (exit 19)
 ├── HistoryError            the file of earlier launches cannot be used (never ends anything: history is off)
 └── NodeError               exit 20: no link
     ├── UnknownHostError    the name does not resolve
@@ -45,6 +46,12 @@ class HistoryError(EagletuiError):
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
         self.passing = passing
+
+
+class BenchError(EagletuiError):
+    """A benchmark that could not measure anything: no API answers, a runner is not there, an answer of a runner that cannot be read."""
+
+    exit_status = 19
 
 
 class LaunchingError(EagletuiError):

@@ -1,1 +1,1 @@
-"""Benchmarks and their statistics. Their room; it is empty until the issue on benchmarks."""
+"""Benchmarks: what is sent, who sends it, what was measured, and whether a difference is one."""
