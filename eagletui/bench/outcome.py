@@ -120,7 +120,8 @@ class Against:
 @dataclass(frozen=True, slots=True)
 class Result:
     """A run, concluded. `began`: wall clock, seconds since the epoch. Spreads are over all requests that were answered; None: nothing to say.
-    `tok_s_total` = output tokens ÷ duration, None when all failed. `repeat_means`: `tok_s.per_request.mean` of each repeat. `complete` False: it was aborted."""
+    `tok_s_total` = output tokens ÷ duration, None when all failed. `repeat_means`: `tok_s.per_request.mean` of each repeat. `complete` False:
+    it was aborted."""
 
     run: str
     load: Load
@@ -159,7 +160,8 @@ class Result:
 @dataclass(frozen=True, slots=True)
 class BenchProgress:
     """A run under way, for a screen and for events. `stage`: what is done now; `done` of `asked` requests of all repeats; `tok_s`: mean per request so far;
-    `rate`: requests a second lately; `eta_s`: seconds to its end by its own pace, None before that is known. `at`: monotonic. `line`: last thing that a runner on
+    `rate`: requests a second lately; `eta_s`: seconds
+    to its end by its own pace, None before that is known. `at`: monotonic. `line`: last thing that a runner on
     the node said, clean text."""
 
     stage: Literal["preparing", "warmup", "measuring", "reading", "ended"]

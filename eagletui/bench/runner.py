@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Target:
     """The server that gets the load. `base_url`: as seen from where `transport` opens connections (the node's 127.0.0.1, or an address given with --url).
-    `node` None: by address, nothing else of it is known. `api_key` is a secret: sent, never shown or kept. `transport`: gives a new one for so many connections."""
+    `node` None: by address, nothing else of it is known. `api_key` is a secret: sent, never shown or kept. `transport`: gives a new
+    one for so many connections."""
 
     facts: Facts
     base_url: str
