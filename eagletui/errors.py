@@ -87,6 +87,10 @@ class StopFailedError(LaunchingError):
     """Members are left after everything that may be done, or GPU memory did not come back."""
 
 
+class StopRefusedError(StopFailedError):
+    """Who keeps the server (systemd, a container's tool) was asked to stop it and would not: it runs on, untouched."""
+
+
 class RestartedByKeeperError(StopFailedError):
     """What was stopped is gone, and whoever keeps it started it again."""
 

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from eagletui.engines.shapes import holds_no_port, launch_of
 from eagletui.gpus.model import GpuReport
 from eagletui.history.launches import PastLaunch, kept_command, kind_of
+from eagletui.launching.keepers import Keeper
 from eagletui.launching.plan import Holder, Kept, Question, Refusal
+from eagletui.launching.recipe import Recipe
 from eagletui.launching.records import Kept as Lying
 from eagletui.launching.words import age, plain
 from eagletui.logs.advice import summary_of
@@ -113,6 +115,19 @@ def may_yet_start(lying: Sequence[Lying], ports: Collection[int]) -> Refusal | N
             text = f"an earlier launch may yet start its server: its keeper (pid {record.keeper[0]}) lives. Look again soon; if it hangs, end it"
             return Refusal("launch-pending", text)
     return None
+
+
+def another_launcher(keeper: Keeper | None, recipe: Recipe | None) -> list[Refusal]:
+    """What runs in a unit or a container that exists starts there again, and nowhere beside it."""
+    if keeper is None or not keeper.stops or recipe is None:
+        return []
+    if (recipe.launcher, recipe.handle) == (keeper.declared.launcher, keeper.declared.handle):
+        return []
+    text = (
+        f"{keeper.named} keeps the server, and what would run is launched by {plain(recipe.launcher)}: two that know nothing of each other."
+        " Restart it without another profile or launcher; or stop it, and start the other then"
+    )
+    return [Refusal("container" if keeper.holds_others else "systemd-unit", text)]
 
 
 # What cannot help

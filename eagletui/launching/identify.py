@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from eagletui.errors import LaunchingError
+from eagletui.launching.keepers import Keeper, is_proxy, keeper_among
 from eagletui.launching.looking import Runs
-from eagletui.launching.plan import Kept, Refusal
+from eagletui.launching.plan import Declared, Kept, Refusal
 from eagletui.launching.words import plain
 from eagletui.servers.discovery import discover
 from eagletui.servers.family import Identity, to_process
 from eagletui.servers.model import Inventory, Orphan, Process, Server
-from eagletui.servers.ownership import NOBODY, kept_by, why_not
+from eagletui.servers.ownership import NOBODY, kept_by, ranks_of, why_not
 from eagletui.servers.record import Record
 from eagletui.servers.targets import Target, carries_us, members_now
 from eagletui.shell.listeners import Listening, PortHolder, ask_listeners, parse_listeners
@@ -31,12 +32,14 @@ _EMPTY: Final = Inventory()
 @dataclass(frozen=True, slots=True)
 class Identified:
     """Who the server is. `server` None: no launcher of one lives there; `target` None: nobody at all lives (`notes` say so). `members` live now, the launcher
-    first; our keeper is not among them. `refusals`: why it is not stopped. `kept`: who keeps it."""
+    first; our keeper is not among them. `refusals`: why it is not stopped. `kept`: who keeps it. `keeper`: the declared launcher that keeps it, by which it
+    is stopped."""
 
     server: Server | None = None
     target: Target | None = None
     members: tuple[Process, ...] = ()
     kept: Kept = NOBODY
+    keeper: Keeper | None = None
     refusals: tuple[Refusal, ...] = ()
     notes: tuple[str, ...] = ()
     orphans: tuple[Orphan, ...] = ()
@@ -71,12 +74,12 @@ async def identify(
     pid: int | None = None,
     server: str | None = None,
     record: Record | None = None,
-    launcher: str = "setsid",
+    declared: Sequence[Declared] = (),
 ) -> Identified:
     """The server that the record tells of, else that of this id, else the one whose launcher the person named by `pid`, else the port's.
 
-    `launcher`: how it would be launched again (a unit and a container may be restarted by their own). Raises NodeError, and LaunchingError where the
-    node does not show its processes.
+    `declared`: what may keep it (a unit and a container are stopped by their own launcher, and only where one of these is that). Raises NodeError, and
+    LaunchingError where the node does not show its processes.
     """
     port = port if port is not None or record is None or pid is not None or server is not None else record.port
     known, keepers = _recorded(record)
@@ -96,7 +99,7 @@ async def identify(
     phantom = None if chosen is not None else _phantom(record, table, known, pid, inventory)
     if chosen is not None or phantom is not None:
         found = _with_members(found, phantom, table, known, keepers, port)
-    return await _judged(node, found, table, keepers, port, launcher)
+    return await _judged(node, found, table, keepers, port, declared)
 
 
 def _recorded(record: Record | None) -> tuple[frozenset[Identity], frozenset[int]]:
@@ -190,8 +193,8 @@ def _with_members(
 
 
 async def _judged(
-    node: Runs, found: Identified, table: ProcessTable, keepers: frozenset[int], port: int | None, launcher: str
-) -> Identified:
+    node: Runs, found: Identified, table: ProcessTable, keepers: frozenset[int], port: int | None, declared: Sequence[Declared]
+) -> Identified:  # fmt: skip
     """Who listens on its port, and who keeps it: asked for at the same time."""
     server, target = found.server, found.target
     asked = (
@@ -212,22 +215,39 @@ async def _judged(
         return parse_ownership((await node.run(ask_ownership(asked), timeout=LOOK_TIMEOUT_S)).stdout)
 
     who_listens, facts = await asyncio.gather(listening(), ownership())
-    refusals = list(found.refusals)
-    kept = NOBODY
-    if server is not None and not server.ours:
-        refusals.append(_another_user(server))
-    elif asked and target is not None:
+    kept, keeper = NOBODY, None
+    refusals: list[Refusal] = []
+    if asked and target is not None:
         kept = kept_by(
             target.command, asked[0], facts, keepers=keepers, uptime_s=table.uptime_s, ticks_per_s=table.ticks_per_s
         )
-        if (reason := why_not(kept, launcher)) is not None:
-            refusals.append(Refusal(reason[0], f"{_named(found)}: {reason[1]}"))
-        refusals += _not_a_server(found)
-        refusals += _carries_us(found, table)
+        keeper, refusals = await _keeping(node, found, target, kept, facts, declared)
+    if server is not None and not server.ours and (keeper is None or not keeper.holds_others):
+        kept, keeper, refusals = NOBODY, None, [_another_user(server)]
+    elif asked:
+        refusals += [*_not_a_server(found), *_carries_us(found, table)]
+    refusals = [*found.refusals, *refusals]
     if port and not refusals:
-        refusals += _strange_listeners(found, who_listens, port, table)
-    notes = () if found.members or refusals else (_nobody(port, found),)
-    return replace(found, kept=kept, refusals=tuple(refusals), notes=(*found.notes, *notes))
+        refusals += _strange_listeners(found, who_listens, port, table, keeper)
+    notes = [*found.notes, *(() if keeper is None or refusals or not keeper.note else (keeper.note,))]
+    notes += () if found.members or refusals else (_nobody(port, found),)
+    return replace(found, kept=kept, keeper=keeper, refusals=tuple(refusals), notes=tuple(notes))
+
+
+async def _keeping(
+    node: Runs, found: Identified, target: Target, kept: Kept, facts: Ownership, declared: Sequence[Declared]
+) -> tuple[Keeper | None, list[Refusal]]:
+    """The declared launcher that keeps it; else why it is not ours to stop, if it is not."""
+    reason = why_not(kept)
+    if reason is None:
+        return None, []
+    around = facts.of(found.server.pid if found.server is not None else found.members[0].pid)
+    keeper, said = await keeper_among(node, declared, kept, () if around is None else around.above)
+    part = None if keeper is None else ranks_of(target.command, (), facts.host, facts.addresses)
+    if keeper is not None and part is None:
+        return keeper, []
+    code, text = reason if part is None else why_not(Kept("ranks", part)) or reason
+    return None, [Refusal(code, f"{_named(found)}: {text}{said}")]
 
 
 def _named(found: Identified) -> str:
@@ -279,7 +299,9 @@ def _command(process: Process) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
 
-def _strange_listeners(found: Identified, answer: Listening, port: int, table: ProcessTable) -> list[Refusal]:
+def _strange_listeners(
+    found: Identified, answer: Listening, port: int, table: ProcessTable, keeper: Keeper | None
+) -> list[Refusal]:
     """Whoever listens on the port beside the family."""
     if not answer.complete:
         return [
@@ -295,6 +317,8 @@ def _strange_listeners(found: Identified, answer: Listening, port: int, table: P
         holder = holders[0]
         processes = {process.pid: process for process in found.inventory.processes}
         process = None if holder.pid is None else processes.get(holder.pid)
+        if keeper is not None and keeper.holds_others and is_proxy(process):
+            continue  # a container's port, as its runtime shows it on the node: it ends with the container
         users = dict(found.inventory.users)
         user = plain(users.get(holder.uid, f"uid {holder.uid}"))
         if process is None and holder.uid in {table.own_uid, 0}:

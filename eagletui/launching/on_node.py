@@ -31,7 +31,7 @@ from eagletui.launching.launchers.registry import launcher as launcher_of
 from eagletui.launching.leftovers import clean, listening_on, ports_of
 from eagletui.launching.lock import Lock
 from eagletui.launching.looking import Runs, see_gpus
-from eagletui.launching.plan import Check, Plan
+from eagletui.launching.plan import Check, Declared, Plan
 from eagletui.launching.planning import gpus_of, kind_of_command
 from eagletui.launching.preflight import preflight
 from eagletui.launching.steps import TIMEOUT_S, Ending, StepName
@@ -117,11 +117,14 @@ class WorkOnNode:
     async def write_record(self) -> str:
         """See Work."""
         plan, server = self._plan, self._plan.server
+        by = plan.declared[0] if plan.declared and plan.kept.kind in {"unit", "container"} else Declared("setsid")
         first = Record(
             records.new_id(),
             plan.kind,
             datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
             self._who,
+            launcher=by.launcher,
+            handle=by.handle if plan.recipe is None else None,
             engine=None if server is None else server.engine,
             port=plan.wish.port if server is None else server.port,
             command=() if server is None else kept_command(server.command),
@@ -181,7 +184,7 @@ class WorkOnNode:
                 port=port,
                 pid=wish.pid,
                 record=old,
-                launcher=plan.kept_launcher or (recipe.launcher if recipe is not None else "setsid"),
+                declared=plan.declared,
             ),
             self._gpus_now(),
         )
@@ -245,8 +248,9 @@ class WorkOnNode:
                 await self._update(replace(self._record, family=self._members))
 
         stopped = await stop(
-            self._acting, target, grace_s=self._plan.grace_s, stop_now=stop_now, requests=self._requests, seen=seen
-        )
+            self._acting, target, grace_s=self._plan.grace_s, stop_now=stop_now, requests=self._requests, seen=seen,
+            keeper=identified.keeper,
+        )  # fmt: skip
         self._members = tuple(sorted({*self._members, *stopped.members}))
         if found.kept.kind == "script":
             again = await watch_for_return(self._acting, target, self._members)
@@ -377,7 +381,9 @@ class WorkOnNode:
             raise RefusedError("the launch has no process")
         await self._update(replace(launched.record, step=StepName.VERIFY.value, family=tuple({process})))
         self._intent(LaunchedIntent(process, self._began, record.port, record.id, record.log))
-        return Verified(process, f"pid {process[0]} runs and logs to {record.log}", launched.notes)
+        log = launcher_of(record.launcher).log(record)
+        where = f"logs to {log.path}" if log.path is not None else f"its output is in {log.keeper}"
+        return Verified(process, f"pid {process[0]} runs and {where}", launched.notes)
 
     async def keep(self, process: Identity) -> str | None:
         """See Work."""

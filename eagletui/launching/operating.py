@@ -20,7 +20,7 @@ from eagletui.launching.lock import new_fence
 from eagletui.launching.on_node import WorkOnNode
 from eagletui.launching.operator import DryCommand
 from eagletui.launching.orphans import end_orphans
-from eagletui.launching.plan import Check, Plan, Wish
+from eagletui.launching.plan import Check, Declared, Plan, Wish
 from eagletui.launching.planner import Planner
 from eagletui.launching.planning import flags_for
 from eagletui.launching.preflight import preflight
@@ -233,5 +233,6 @@ def _plan_of(record: Record, node: str) -> Plan:
     )  # fmt: skip
     return Plan(
         wish, node, None, family=record.family, recipe=recipe, previous=record, locks=ports, boot=record.boot,
+        declared=(Declared(record.launcher, record.handle),),
         grace_s=GRACE_S if record.grace_s is None else record.grace_s,
     )  # fmt: skip

@@ -41,6 +41,16 @@ class Refusal:
 
 
 @dataclass(frozen=True, slots=True)
+class Declared:
+    """What is said to keep a server: a launcher of the registry, and the tmux session, unit or container that it means. `profile`: which says so; None:
+    the record of its launch."""
+
+    launcher: str
+    handle: str | None = None
+    profile: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """What is asked beyond the plan itself. `typed`: the word that has to be typed (a production node's name), None for yes or no."""
 
@@ -105,7 +115,7 @@ class Plan:
     stop). `changes`: how that differs from what runs now. `holders`: what is on its GPUs now. `others`: sentences on what somebody else runs here.
     `refusals`: if there is one that is not overruled, nothing can be done. `questions`: what is asked, in this order. `checks`: what preflight found
     (the screen may show the plan before they are in: None). `previous`: the record of what runs now or ran last. `locks`: the ports whose lock is taken.
-    `kept_launcher`: what the server that runs was launched by, as its record tells: it decides whether that is ours to stop. None: no record."""
+    `declared`: what its record and the profiles say that keeps the server: whether it is ours to stop depends on that."""
 
     wish: Wish
     node: str
@@ -128,7 +138,7 @@ class Plan:
     grace_s: float = GRACE_S
     locks: tuple[int, ...] = ()
     boot: str | None = None
-    kept_launcher: str | None = None
+    declared: tuple[Declared, ...] = ()
 
     @property
     def kind(self) -> Kind:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from eagletui.config.choose import Guards, profile_of
+from eagletui.config.choose import Guards, profile_of, profiles_of
 from eagletui.config.load import Loaded
 from eagletui.config.log_path import Named, candidates
 from eagletui.config.models import Profile
@@ -22,7 +22,7 @@ from eagletui.launching.identify import Identified, identify
 from eagletui.launching.lock import who_holds
 from eagletui.launching.looking import see_gpus
 from eagletui.launching.on_node import KEEP_S, read_machine
-from eagletui.launching.plan import Plan, Question, Refusal, Wish
+from eagletui.launching.plan import Declared, FlagChange, Plan, Question, Refusal, Wish
 from eagletui.launching.planning import (
     changed,
     differences,
@@ -83,7 +83,7 @@ class Planner:
             return Plan(wish, self._name, None, refusals=(Refusal(error.code, str(error)),))
         (lying, pasts), report = await asyncio.gather(self._remembered(), see_gpus(self._node))
         port = self._port(wish, chosen, lying)
-        found, own = await self._identified(wish, port, lying)
+        found, own = await self._identified(wish, port, chosen, lying)
         if _ambiguous(found):
             return Plan(wish, self._name, None, refusals=(guards.several(found.inventory.servers),))
         wanted = await self._wanted(wish, found, own, chosen, lying)
@@ -142,13 +142,16 @@ class Planner:
         worked = [one.record.id for one in lying.records if one.record.ready_s is not None] if wish.back else None
         return newest((one.record for one in lying.records), port=wish.port, launchable=can, ready=worked)
 
-    async def _identified(self, wish: Wish, port: int | None, lying: NodeRecords) -> tuple[Identified, Record | None]:
+    async def _identified(
+        self, wish: Wish, port: int | None, chosen: tuple[str, Profile] | None, lying: NodeRecords
+    ) -> tuple[Identified, Record | None]:
         """Who is there, and the record that it was launched by. What a record knows of a family is looked at again with it."""
         server = wish.server
         if wish.kind == "start" and port is None:
             found = await identify(self._node, port=0)
         else:
-            found = await identify(self._node, port=port, pid=wish.pid, server=server)
+            declared = self._declared(wish, chosen, None)
+            found = await identify(self._node, port=port, pid=wish.pid, server=server, declared=declared)
         if _ambiguous(found):  # which of them is meant is the person's to say, and no record's
             return found, None
         if found.server is not None:
@@ -165,9 +168,21 @@ class Planner:
             )
         if own is None or (found.server is None and wish.kind == "start"):
             return found, own if found.server is not None else None
-        launcher = own.launcher
-        again = await identify(self._node, port=port, pid=wish.pid, server=server, record=own, launcher=launcher)
+        declared = self._declared(wish, chosen, own)
+        again = await identify(self._node, port=port, pid=wish.pid, server=server, record=own, declared=declared)
         return (again if again.members or found.server is None else found), own
+
+    def _declared(self, wish: Wish, chosen: tuple[str, Profile] | None, own: Record | None) -> tuple[Declared, ...]:
+        """What may keep the server that runs: the launcher of its record, then the profile that was named, else the person's own ones for this node."""
+        by_record = () if own is None else (Declared(own.launcher, own.handle),)
+        if self._loaded is None:
+            return by_record
+        theirs = self._loaded.project_profiles
+        names = (chosen[0],) if wish.profile is not None and chosen is not None else tuple(
+            name for name in profiles_of(self._loaded, self._name) if name not in theirs
+        )  # fmt: skip
+        profiles = ((name, self._loaded.config.profiles[name]) for name in names)
+        return (*by_record, *(Declared(one.launcher, one.handle, name) for name, one in profiles))
 
     # ---- what will run ----
 
@@ -176,7 +191,7 @@ class Planner:
     ) -> _Wanted:
         """What to launch; who was named comes first, then what runs, then what ran last, then the node's own profile."""
         if wish.kind == "stop":
-            return _Wanted(profile=self._profile_of(wish, own, chosen))
+            return _Wanted(profile=self._profile_of(wish, found, own, chosen))
         now = datetime.now().astimezone()
         can = {one.record.id for one in lying.records if one.relaunchable}
         server = None if wish.back else found.server
@@ -187,15 +202,24 @@ class Planner:
                 return await self._again(wish, chosen, lying, now)
             if own is not None and own.id in can:
                 return await self._of_record(wish, own, now)
-            return await self._of_process(wish, server, now)
+            return await self._of_running(wish, found, server, now)
         except (NothingThereError, RefusedError) as error:
             code = error.code if isinstance(error, RefusedError) else "nothing-to-start"
             return _Wanted(refusal=Refusal(code, str(error)))
 
-    def _profile_of(self, wish: Wish, own: Record | None, chosen: tuple[str, Profile] | None) -> Profile | None:
-        """The profile that a running server is of: the one that was named, else that of its record."""
+    def _keeping(self, found: Identified) -> tuple[str, Profile] | None:
+        """The profile that declares the unit or the container in which the server runs."""
+        name = None if found.keeper is None else found.keeper.declared.profile
+        return None if name is None or self._loaded is None else (name, self._loaded.config.profiles[name])
+
+    def _profile_of(
+        self, wish: Wish, found: Identified, own: Record | None, chosen: tuple[str, Profile] | None
+    ) -> Profile | None:
+        """The profile that a running server is of: the one that was named, else that of its record, else that which declares its unit or container."""
         if wish.profile is not None:
             return None if chosen is None else chosen[1]
+        if own is None and (keeps := self._keeping(found)) is not None:
+            return keeps[1]
         if self._loaded is None or own is None or own.profile is None:
             return None
         return self._loaded.config.profiles.get(own.profile)
@@ -245,7 +269,10 @@ class Planner:
         )  # fmt: skip
         return _Wanted(recipe, record, profile)
 
-    async def _of_process(self, wish: Wish, server: Server, now: datetime) -> _Wanted:
+    async def _of_running(self, wish: Wish, found: Identified, server: Server, now: datetime) -> _Wanted:
+        """By the profile that declares its unit or container, else by what it was started with."""
+        if (keeps := self._keeping(found)) is not None:
+            return await self._of_profile(wish, keeps, now)
         context = await read_context(self._node, server.pid)
         argv, refusal = changed(context.argv, wish.changes)
         if refusal is not None:
@@ -294,8 +321,13 @@ class Planner:
         if recipe is not None and recipe.source == "record":
             before = kept_command(before)
         locks = self._locks(server, recipe, wish)
+        changes = differences(before, recipe.argv) if recipe is not None and before else ()
+        keeper = found.keeper
+        if keeper is not None and keeper.stops and recipe is not None and server is not None:
+            recipe, changes = self._as_it_was_made(wish, server, wanted, recipe)
         refusals = [
             *self._refusals(wish, found, wanted),
+            *guards.another_launcher(keeper, recipe),
             *self._cannot_help(recipe, report, only, pasts, lying),
         ]
         if recipe is not None and not refusals and (pending := guards.may_yet_start(lying.records, locks)) is not None:
@@ -312,7 +344,7 @@ class Planner:
             since_s=None if server is None else server.age_s,
             kept=found.kept,
             recipe=recipe,
-            changes=differences(before, recipe.argv) if recipe is not None and before else (),
+            changes=changes,
             holders=holders,
             orphans=found.orphans,
             others=guards.others(found.inventory, server, holders),
@@ -323,8 +355,29 @@ class Planner:
             grace_s=grace,
             locks=locks,
             boot=found.boot,
-            kept_launcher=None if own is None else own.launcher,
+            declared=self._declared_first(wish, found, own, wanted),
         )
+
+    def _declared_first(
+        self, wish: Wish, found: Identified, own: Record | None, wanted: _Wanted
+    ) -> tuple[Declared, ...]:
+        """What may keep the server, and does now first."""
+        name = wish.profile
+        chosen = None if name is None or wanted.profile is None else (name, wanted.profile)
+        others = self._declared(wish, chosen, own)
+        first = () if found.keeper is None else (found.keeper.declared,)
+        return tuple(dict.fromkeys((*first, *others)))
+
+    @staticmethod
+    def _as_it_was_made(
+        wish: Wish, server: Server, wanted: _Wanted, recipe: Recipe
+    ) -> tuple[Recipe, tuple[FlagChange, ...]]:
+        """What starts again in a unit or a container is what runs in it; flags that were asked for are shown, and preflight says that they cannot be."""
+        profile = wanted.profile
+        asked = (*(() if profile is None or wish.profile is None else profile.changes(wish.variant)), *wish.changes)
+        argv, _ = changed(server.command, asked)
+        told = differences(server.command, argv)
+        return (recipe if recipe.source == "record" else replace(recipe, argv=argv)), told
 
     def _refusals(self, wish: Wish, found: Identified, wanted: _Wanted) -> list[Refusal]:
         refusals = list(found.refusals)

@@ -23,6 +23,7 @@ from eagletui.errors import (
     RefusedError,
     RestartedByKeeperError,
     StopFailedError,
+    StopRefusedError,
 )
 from eagletui.launching.plan import Check, Plan
 from eagletui.launching.steps import (
@@ -185,8 +186,10 @@ class SequenceRun:
             ended = self._ended("refused", str(error), self._truth.now(), ("retry",))
         except NeverStartedError as error:
             ended = await self._never_started(error)
-        except RestartedByKeeperError as error:
-            ended = self._ended("failed", str(error), self._truth.kept_again(), ())
+        except (StopRefusedError, RestartedByKeeperError) as error:
+            untouched = isinstance(error, StopRefusedError)
+            true = self._truth.untouched() if untouched else self._truth.kept_again()
+            ended = self._ended("failed", str(error), true, ("retry",) if untouched else ())
         except NodeError as error:
             ended = self._ended("no-link", f"the link was lost: {error}", self._truth.without_link(), ("go-on",))
         except EagletuiError as error:

@@ -3,6 +3,9 @@
 TERM goes to the launcher alone: SGLang answers what it has accepted, vLLM's launcher ends its own. When it is gone (or the grace time is over, or the
 person has had enough) TERM goes to whoever is left, and 5 s later KILL to exactly those who still are. The family is read anew at every poll and after every
 signal, since members are forked between a listing and a signal, and are re-parented when their parent dies.
+
+A server in a unit or a container that a profile declares (launching.keepers) is ended by systemd or the container's tool instead, and followed all the same;
+what its unit leaves behind is told one by one. Nobody of another uid is ever signalled: of a container that is so, the tool alone ends everybody.
 """
 
 from __future__ import annotations
@@ -10,18 +13,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from eagletui.errors import LaunchingError, StopFailedError
+from eagletui.errors import LaunchingError, StopFailedError, StopRefusedError
 from eagletui.launching.acting import Acting
 from eagletui.launching.family_now import Scan, scan
 from eagletui.launching.identify import look
+from eagletui.launching.keepers import LOOK_S, SAID, Keeper
+from eagletui.launching.launchers.base import STOPPING
 from eagletui.launching.steps import EMPTY_SCAN_EVERY_S, EMPTY_SCANS, GRACE_S, KILL_AFTER_TERM_S, STOP_AFTER_KILL_S
 from eagletui.launching.words import age, plain
-from eagletui.servers.family import Identity
+from eagletui.servers.family import Identity, family_of
 from eagletui.servers.model import Process, Server
-from eagletui.servers.targets import Target, is_sshd
+from eagletui.servers.targets import Members, Target, is_sshd
+from eagletui.shell.script import Command
 from eagletui.shell.signals import ANOTHER_NAMESPACE, Fate, SignalName, ask_signal, parse_signal
 from eagletui.shell.waits import ask_waits, parse_waits
 
@@ -31,6 +37,8 @@ SLOW_POLL_S: Final = 1.0
 SLOW_AFTER_S: Final = 10.0
 WATCH_FOR_RETURN_S: Final = 5.0
 """A script that starts its server again does so at once, or after a `sleep` of a few seconds."""
+KEEPER_LIMIT_S: Final = 90.0
+"""A unit's own limit for a stop is this as a rule (DefaultTimeoutStopSec), whatever the grace time; a container's tool takes seconds beyond its own."""
 SHOWN: Final = 40
 """Members that are listed."""
 
@@ -87,10 +95,13 @@ class _Stop:
     drained_s: float | None = None
     killed_at: float | None = None
     rebooted: bool = False
+    keeper: Keeper | None = None
 
     async def look(self) -> Scan:
         """The family now; everybody in it is known from then on."""
         now = await scan(self.acting, self.target, frozenset(self.known))
+        if self.keeper is not None and self.keeper.holds_others and not now.rebooted and not now.members.alive:
+            now = replace(now, members=self._of_others(now))
         self.rebooted = now.rebooted
         new = now.identities - self.known
         for process in now.members.alive:
@@ -145,6 +156,51 @@ class _Stop:
         except TimeoutError:
             return
 
+    def _of_others(self, now: Scan) -> Members:
+        """A container's processes of another uid: followed, and never signalled."""
+        target = self.target
+        family = family_of(target.launcher, now.processes, known=frozenset(self.known), keepers=target.keepers)
+        return Members(tuple(process for process in family if not process.gone and process.pid > 1))
+
+    async def by_keeper(self, keeper: Keeper, now: Scan) -> Scan:
+        """Its keeper is asked to end it, and followed until it says that it is over. Raises StopRefusedError where it does not, StopFailedError."""
+        limit = None if self.grace_s == 0 else max(self.grace_s, KEEPER_LIMIT_S) + STOP_AFTER_KILL_S
+        first = await self._ask(keeper, self.grace_s or None)
+        began, hurried = time.monotonic(), False
+        while not self.acting.dry:
+            state = keeper.launcher.read_look(
+                await self.acting.run(keeper.launcher.look(keeper.record), timeout=LOOK_S)
+            )
+            now = await self.look()
+            if not state.lives and (state.exit_status is not None or not now.members.alive):
+                break
+            passed = time.monotonic() - began
+            if self.stop_now.is_set() and not hurried:
+                hurried = True
+                if keeper.launcher.stop(self.acting.fence.arguments, keeper.record, 0) == first:
+                    return now  # it knows no hurry: what is left is told one by one
+                await self._ask(keeper, 0)
+            if limit is not None and passed >= limit:
+                await self.fail(
+                    now, f"within {limit:.0f} s after {keeper.launcher.name} was asked to stop {keeper.named}"
+                )
+            self.tell(f"{keeper.launcher.name} stops {keeper.named} since {age(passed)}", now)
+            await self.pause(POLL_S if passed < SLOW_AFTER_S else SLOW_POLL_S)
+        self.drained_s = None if hurried else time.monotonic() - began
+        return now
+
+    async def _ask(self, keeper: Keeper, grace_s: float | None) -> Command | None:
+        command = keeper.launcher.stop(self.acting.fence.arguments, keeper.record, grace_s)
+        if command is None:
+            return None
+        done = await self.acting.run(command)
+        if not self.acting.dry and (word := keeper.launcher.read_stop(done)) != STOPPING:
+            said = plain(done.stderr.decode("utf-8", "replace"))[:SAID] or word or f"exit status {done.exit_status}"
+            raise StopRefusedError(
+                f"{keeper.launcher.name} did not stop {keeper.named}: {said}. Stop it as whoever may (root, as a rule), or let this login do so"
+            )
+        return command
+
     async def drain(self, now: Scan) -> Scan:
         """TERM to the launcher alone, then wait for it."""
         launcher = [process for process in now.members.signalled if self._is_launcher(process)]
@@ -187,8 +243,8 @@ class _Stop:
             now = await self.look()
         return now
 
-    async def fail(self, now: Scan) -> None:
-        """Say who is left, and what holds them. Raises StopFailedError."""
+    async def fail(self, now: Scan, when: str | None = None) -> None:
+        """Say who is left, and what holds them. `when`: it should have ended. Raises StopFailedError."""
         alive = now.members.alive
         done = await self.acting.run(ask_waits(process.pid for process in alive))
         waiting = {one.pid: one for one in parse_waits(done.stdout)}
@@ -203,8 +259,9 @@ class _Stop:
                 f"{line_of(process)}: {_why_left(one.state if one is not None else process.state, fate)}{where}"
             )
         self.acting.tell(f"{len(alive)} of {len(self.known)} do not end", tuple(lines))
+        when = when or f"within {STOP_AFTER_KILL_S:.0f} s after SIGKILL"
         raise StopFailedError(
-            f"{len(alive)} process{'es' if len(alive) != 1 else ''} of the server did not end within {STOP_AFTER_KILL_S:.0f} s after SIGKILL: "
+            f"{len(alive)} process{'es' if len(alive) != 1 else ''} of the server did not end {when}: "
             + "; ".join(lines[:4])
             + (f"; and {len(lines) - 4} more" if len(lines) > 4 else "")
         )
@@ -248,17 +305,21 @@ async def stop(
     stop_now: asyncio.Event | None = None,
     requests: Callable[[], int | None] = lambda: None,
     seen: Callable[[frozenset[Identity]], Awaitable[None]] | None = None,
+    keeper: Keeper | None = None,
 ) -> Stopped:
     """Stop a server; nobody of it lives when this returns (two looks, 0.5 s apart, found nobody).
 
     `grace_s`: how long it may drain, from the first TERM; 0 is no limit. `stop_now` ends the draining (`k`). `requests` tells how many run now, for the
-    screen. `seen` is awaited with all members so far whenever one was not known: what is to go to the record. Raises StopFailedError (who is left and
-    why), OvertakenError, NodeError, and LaunchingError where the process table cannot be read.
+    screen. `seen` is awaited with all members so far whenever one was not known: what is to go to the record. `keeper`: the declared unit or container
+    that keeps it. Raises StopFailedError (who is left and why), OvertakenError, NodeError, and LaunchingError where the process table cannot be read.
     """
     going = _Stop(
-        acting, target, grace_s, stop_now or asyncio.Event(), requests, seen, time.monotonic(), set(target.known)
-    )
+        acting, target, grace_s, stop_now or asyncio.Event(), requests, seen, time.monotonic(), set(target.known),
+        keeper=keeper,
+    )  # fmt: skip
     now = await going.look()
+    if keeper is not None and keeper.stops and now.members.alive:
+        now = await going.by_keeper(keeper, now)
     if acting.dry:
         await _dry(going, now)
         return Stopped(tuple(sorted(now.identities)))

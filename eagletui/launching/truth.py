@@ -61,6 +61,10 @@ class Truth:
             return f"{_capital(self._old)} is gone." if self._old else "Nothing runs."
         return self.progress.now_true
 
+    def untouched(self) -> str:
+        """Who keeps the old server would not stop it."""
+        return f"{_capital(self._old) or 'The old server'} runs, untouched; nothing was launched."
+
     def kept_again(self) -> str:
         """Whoever keeps the old server started it again."""
         return f"{_capital(self._old) or 'The old server'} is gone, its keeper's new one runs, and eagletui launched nothing."

@@ -28,13 +28,15 @@ class Kept:
 
 
 NOBODY = Kept("nobody")
+USER_UNIT = "user unit "
+"""Before the name of a unit that a user's own manager has."""
 
 # Containers. A word that only names a runtime is none: docker.service is the daemon. Ids are 64 hex digits (Docker, Podman, containerd, CRI-O).
 _ID = r"(?P<id>[0-9a-f]{64})(?![0-9a-f])"
 _CONTAINERS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("Kubernetes pod", re.compile(r"kubepods.*?pod(?P<id>[0-9a-f]{8}[0-9a-f_-]{20,40})")),
     ("Kubernetes pod", re.compile(r"kubepods")),
-    ("podman", re.compile(r"libpod-(?:conmon-)?" + _ID)),
+    ("podman", re.compile(r"libpod-(?:conmon-|payload-)?" + _ID)),
     ("docker", re.compile(r"docker[-/]" + _ID)),
     ("containerd", re.compile(r"(?:cri-containerd|containerd|nerdctl)[-:/]" + _ID)),
     ("crio", re.compile(r"crio-" + _ID)),
@@ -107,7 +109,7 @@ def unit_of(cgroup: str | None) -> str | None:
             if part.endswith(".service"):
                 if _LOGINS.match(part):
                     break
-                return f"user unit {part}" if "/user@" in path else part
+                return f"{USER_UNIT}{part}" if "/user@" in path else part
     return None
 
 
@@ -280,24 +282,20 @@ def kept_by(
     return _by_parent(process.above, keepers, since)
 
 
-def _why_not_a_unit(name: str, launcher: str) -> tuple[str, str] | None:
-    if launcher == "systemd":
-        return None
-    what = name.removeprefix("user unit ")
+def _why_not_a_unit(name: str) -> tuple[str, str]:
+    what = name.removeprefix(USER_UNIT)
     how = f"systemctl --user restart {what}" if name != what else f"systemctl restart {what}"
     text = (
         f"it belongs to the systemd unit {what}, which may start it again. Use `{how}`,"
-        ' or set launcher = "systemd" in its profile'
+        f' or a profile with launcher = "systemd" and handle = "{what}"'
     )
     return "systemd-unit", text
 
 
-def _why_not_a_container(name: str, launcher: str) -> tuple[str, str] | None:
+def _why_not_a_container(name: str) -> tuple[str, str]:
     runtime, _, which = name.partition(" ")
     if runtime in _RUNTIMES:
-        if launcher == runtime:
-            return None
-        how = f'`{runtime} restart {which}`, or with launcher = "{runtime}" in its profile'
+        how = f'`{runtime} restart {which}`, or with a profile that has launcher = "{runtime}" and handle = the container\'s name'
     elif runtime == "Kubernetes":
         how = "deleting the pod (`kubectl delete pod NAME`): its controller makes a new one"
     else:
@@ -306,12 +304,12 @@ def _why_not_a_container(name: str, launcher: str) -> tuple[str, str] | None:
     return "container", text
 
 
-def _why_not_a_job(name: str, _launcher: str) -> tuple[str, str]:
+def _why_not_a_job(name: str) -> tuple[str, str]:
     text = f"it runs in the Slurm job {name}, and this login does not. Use `srun --overlap --jobid {name}`"
     return "slurm", text
 
 
-def _why_not_a_rank(name: str, _launcher: str) -> tuple[str, str]:
+def _why_not_a_rank(name: str) -> tuple[str, str]:
     text = (
         f"it is one part of a server on several nodes or in Ray ({name}): to stop this part alone hangs the others."
         " Restart it from where all of it is started"
@@ -319,13 +317,13 @@ def _why_not_a_rank(name: str, _launcher: str) -> tuple[str, str]:
     return "rank-of-many", text
 
 
-def _why_not_unseen(name: str, _launcher: str) -> tuple[str, str]:
+def _why_not_unseen(name: str) -> tuple[str, str]:
     return "unseen-listener", f"it cannot be told who keeps it ({name}). Log in as the user whose it is"
 
 
 _RUNTIMES = frozenset({"docker", "podman"})
 """Those with a launcher of their own."""
-_WHY_NOT: dict[str, Callable[[str, str], tuple[str, str] | None]] = {
+_WHY_NOT: dict[str, Callable[[str], tuple[str, str]]] = {
     "unit": _why_not_a_unit,
     "container": _why_not_a_container,
     "slurm": _why_not_a_job,
@@ -334,7 +332,8 @@ _WHY_NOT: dict[str, Callable[[str, str], tuple[str, str] | None]] = {
 }
 
 
-def why_not(kept: Kept, launcher: str = "setsid") -> tuple[str, str] | None:
-    """Why such a server is not ours to restart: a code (as in launching.plan.Refusal) and a sentence. None: it is. `launcher`: how it would be done."""
+def why_not(kept: Kept) -> tuple[str, str] | None:
+    """Why such a server is not ours to restart, unless a profile or a record declares the very unit or container: a code (as in launching.plan.Refusal)
+    and a sentence. None: it is."""
     reason = _WHY_NOT.get(kept.kind)
-    return None if reason is None else reason(kept.name, launcher)
+    return None if reason is None else reason(kept.name)

@@ -5,7 +5,7 @@ container-start PORTS TOKEN TOOL NAME          TOOL: docker or podman
 container-stop PORTS TOKEN TOOL NAME SECONDS   asks for the stop and waits for nothing: SIGTERM to its first process, and after SECONDS what the tool does then
     stopping\n    exit 3 as above
 container-state TOOL NAME LINES                reads only; in the words of `keeper-state`: its first process as the node sees it, its exit status, its
-                                               last lines
+                                               last lines. begun y: it runs
 """
 
 from __future__ import annotations
@@ -69,11 +69,11 @@ lines=${3:-}; case $lines in ''|*[!0-9]*|0*|?????*) printf '%s\n' 'not a number'
 """
     + _CONTAINER
     + r"""
-begin_state
 status=${shown%% *}; pid=${shown#* }; code=${pid#* }; pid=${pid%% *}; code=${code%%[!0-9]*}
 case $status in
-running|paused|stopping|restarting) tell_process "$pid";;
-exited|dead|stopped) case $code in ''|*[!0-9]*|????*) ;; *) printf 'exit %s\n' "$code";; esac;;
+running|paused|stopping|restarting) begin_state y; tell_process "$pid";;
+exited|dead|stopped) begin_state n; case $code in ''|*[!0-9]*|????*) ;; *) printf 'exit %s\n' "$code";; esac;;
+*) begin_state n;;
 esac
 printf 'log  - - 0 -\n@tail\n'
 limit "$tool" container logs --tail "$lines" "$name" 2>&1 </dev/null | tail -c 4096

@@ -7,8 +7,9 @@ unit-start PORTS TOKEN UNIT              UNIT: NAME.service, in the user's own m
     started\n        exit 3:  no-systemd\n   unit-missing\n (neither manager knows it)   unit-failed\n (what systemctl said on stderr)
 unit-stop PORTS TOKEN UNIT               asks for the stop and waits for nothing
     stopping\n       exit 3 as above
-unit-state UNIT LINES                    reads only; in the words of `keeper-state`: the unit's main process, its exit status, its last lines in the
-                                         journal
+unit-state UNIT LINES                    reads only; in the words of `keeper-state`: the unit's main process, its exit status (none while systemd is about to
+                                         start or stop it: that would be the one of before), its last lines in the journal. begun y: it is active, or
+                                         about to be
 
 The unit runs the same keeper as `setsid` does, from a file in the record's folder: command, environment and limits come from launch/ there, so that
 nothing of them stands in the unit, where `$` and `%` mean something. The unit's own output goes to the log as well: it is what sh says if the keeper
@@ -143,11 +144,11 @@ printf 'process %s %s y %s %s %s %s\n' "$1" "$stat_started" "$stat_state" "$stat
 }
 begin_state() {
 boot=-; read -r boot 2>/dev/null </proc/sys/kernel/random/boot_id
-printf 'boot %s\nrecord y\nbegun y\n' "$boot"
+printf 'boot %s\nrecord y\nbegun %s\n' "$boot" "$1"
 }
 """
 )
-"""Defines `begin_state`, and `tell_process PID`, which prints its line in the words of `keeper-state`."""
+"""Defines `begin_state BEGUN` (y or n), and `tell_process PID`, which prints its line in the words of `keeper-state`."""
 
 UNIT_STATE: Final = Script(
     "unit-state",
@@ -157,15 +158,15 @@ lines=${2:-}; case $lines in ''|*[!0-9]*|0*|?????*) printf '%s\n' 'not a number'
 """
     + _UNIT
     + r"""
-begin_state
-shown=$(systemctl "$manager" --no-ask-password show --property=MainPID --property=ActiveState \
+shown=$(systemctl "$manager" --no-ask-password show --property=MainPID --property=ActiveState --property=Job \
 --property=ExecMainCode --property=ExecMainStatus -- "$unit" 2>/dev/null </dev/null)
 value_of() { value="$nl$shown$nl"; case $value in *"$nl$1="*) value=${value#*"$nl$1="}; value=${value%%"$nl"*};; *) value=;; esac; }
 value_of MainPID; pid=$value; value_of ActiveState; active=$value
-value_of ExecMainCode; code=$value; value_of ExecMainStatus; status=$value
+value_of ExecMainCode; code=$value; value_of ExecMainStatus; status=$value; value_of Job; job=$value
+case $active$job in inactive|failed) begin_state n;; *) begin_state y;; esac
 tell_process "$pid"
 printf 'log  - - 0 -\n'
-case $active in inactive|failed)
+case $active$job in inactive|failed)
 case $status in ''|*[!0-9]*|????*) ;; *)
 case $code in 1) printf 'exit %s\n' "$status";; 2|3) printf 'exit %s\n' "$((128 + status))";; esac;;
 esac;;

@@ -158,10 +158,10 @@ def test_a_container_by_its_name(shell: str, tmp_path: Path, programs: Path) -> 
             0,
             b"its last line\n",
         )
-        stop = chosen.stop(place.fence, record)
+        stop = chosen.stop(place.fence, record, 7.2)
         assert stop is not None
         assert place.run(stop)[:2] == (0, b"stopping\n")
-        wait_until(lambda: ["container", "stop", "-t", "30", "sgl"] in calls(programs, "podman"))
+        wait_until(lambda: ["container", "stop", "-t", "8", "sgl"] in calls(programs, "podman"))
         (programs / "state").write_text("exited 0 137\n")
         assert chosen.read_look(Completed(*place.run(chosen.look(record)))).exit_status == 137
         assert start(place, chosen, record)[:2] == (STARTED, None)
@@ -362,7 +362,7 @@ def test_a_real_systemd_starts_and_stops_a_unit_that_exists(
     with locked(tmp_path) as place:
         assert word("mine.service") == STARTED
         wait_until(lambda: look("mine.service").lives)
-        stop = chosen.stop(place.fence, record("mine.service"))
+        stop = chosen.stop(place.fence, record("mine.service"), 30)
         assert stop is not None
         assert manager(stop)[:2] == (0, b"stopping\n")
         wait_until(lambda: not look("mine.service").lives)

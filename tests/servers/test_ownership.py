@@ -187,27 +187,25 @@ def test_other_namespaces_and_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "launcher", "code", "says"),
+    ("found", "code", "says"),
     [
-        (Kept("unit", "sglang.service"), "setsid", "systemd-unit", "systemctl restart sglang.service"),
-        (Kept("unit", "user unit x.service"), "tmux", "systemd-unit", "systemctl --user restart x.service"),
-        (Kept("unit", "sglang.service"), "systemd", None, ""),
-        (Kept("container", "docker 0123"), "setsid", "container", "docker restart 0123"),
-        (Kept("container", "docker 0123"), "podman", "container", 'launcher = "docker"'),
-        (Kept("container", "docker 0123"), "docker", None, ""),
-        (Kept("container", "podman 0123"), "podman", None, ""),
-        (Kept("container", "Kubernetes pod 1b2c"), "docker", "container", "deleting the pod"),
-        (Kept("container", "another mount namespace"), "docker", "container", "mount namespace"),
-        (Kept("slurm", "4711"), "setsid", "slurm", "srun --overlap --jobid 4711"),
-        (Kept("ranks", "--nnodes 2"), "setsid", "rank-of-many", "hangs the others"),
-        (Kept("unseen", "x"), "setsid", "unseen-listener", "Log in as"),
-        (Kept("nobody"), "setsid", None, ""),
-        (Kept("keeper", "eagletui"), "setsid", None, ""),
-        (Kept("shell", "bash"), "setsid", None, ""),
+        (Kept("unit", "sglang.service"), "systemd-unit", "systemctl restart sglang.service"),
+        (Kept("unit", "user unit x.service"), "systemd-unit", "systemctl --user restart x.service"),
+        (Kept("unit", "sglang.service"), "systemd-unit", 'launcher = "systemd" and handle = "sglang.service"'),
+        (Kept("container", "docker 0123"), "container", "docker restart 0123"),
+        (Kept("container", "docker 0123"), "container", 'launcher = "docker" and handle ='),
+        (Kept("container", "Kubernetes pod 1b2c"), "container", "deleting the pod"),
+        (Kept("container", "another mount namespace"), "container", "mount namespace"),
+        (Kept("slurm", "4711"), "slurm", "srun --overlap --jobid 4711"),
+        (Kept("ranks", "--nnodes 2"), "rank-of-many", "hangs the others"),
+        (Kept("unseen", "x"), "unseen-listener", "Log in as"),
+        (Kept("nobody"), None, ""),
+        (Kept("keeper", "eagletui"), None, ""),
+        (Kept("shell", "bash"), None, ""),
     ],
 )
-def test_what_is_refused_says_what_to_do(found: Kept, launcher: str, code: str | None, says: str) -> None:
-    reason = why_not(found, launcher)
+def test_what_is_refused_says_what_to_do(found: Kept, code: str | None, says: str) -> None:
+    reason = why_not(found)
     assert (None if reason is None else reason[0]) == code
     assert reason is None or says in reason[1]
 

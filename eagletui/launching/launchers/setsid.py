@@ -8,6 +8,7 @@ from eagletui.launching.launchers.base import Need
 from eagletui.launching.recipe import Recipe
 from eagletui.nodes.base import Completed
 from eagletui.servers.model import LogSource
+from eagletui.servers.ownership import Kept
 from eagletui.servers.record import Record
 from eagletui.shell.keeper import KeeperState, ask_keeper_state, ask_launch, parse_keeper_state, parse_launch
 from eagletui.shell.script import Command
@@ -41,9 +42,17 @@ class Setsid:
         """See base.Launcher."""
         return parse_keeper_state(done.stdout)
 
-    def stop(self, fence: tuple[str, str], record: Record) -> Command | None:  # noqa: ARG002 - see base.Launcher
+    def keeps(self, kept: Kept, handle: str | None) -> bool:  # noqa: ARG002 - see base.Launcher
+        """Only our own keeper, which forbids nobody anything."""
+        return kept.kind == "keeper"
+
+    def stop(self, fence: tuple[str, str], record: Record, grace_s: float | None) -> Command | None:  # noqa: ARG002 - see base.Launcher
         """None: its family is told one by one."""
         return None
+
+    def read_stop(self, done: Completed) -> str:
+        """See base.Launcher."""
+        return parse_launch(done.stdout)[0]
 
     def log(self, record: Record) -> LogSource:
         """The file that the keeper opened."""

@@ -14,6 +14,7 @@ from eagletui.launching.launchers.setsid import Setsid
 from eagletui.launching.recipe import Recipe
 from eagletui.nodes.base import Completed
 from eagletui.servers.model import LogSource
+from eagletui.servers.ownership import USER_UNIT, Kept
 from eagletui.servers.record import Record
 from eagletui.shell.keeper import TAIL_LINES, KeeperState, parse_keeper_state
 from eagletui.shell.script import Command
@@ -70,7 +71,16 @@ class Systemd(Setsid):
         """See base.Launcher."""
         return parse_keeper_state(done.stdout)
 
-    def stop(self, fence: tuple[str, str], record: Record) -> Command | None:
+    def keeps(self, kept: Kept, handle: str | None) -> bool:
+        """The unit of that name; of our own ones also what the node called it where the name was taken (NAME-2)."""
+        if kept.kind != "unit" or not handle:
+            return False
+        name = kept.name.removeprefix(USER_UNIT)
+        if existing_unit(handle) is not None:
+            return name == handle
+        return re.fullmatch(rf"{re.escape(handle)}(?:-[0-9]{{1,2}})?\.service", name) is not None
+
+    def stop(self, fence: tuple[str, str], record: Record, grace_s: float | None) -> Command | None:  # noqa: ARG002 - the unit has its TimeoutStopSec
         """`systemctl stop` of a unit that exists; None for our own: its family is told one by one."""
         unit = existing_unit(record.handle)
         return None if unit is None else ask_unit_stop(fence, unit)
