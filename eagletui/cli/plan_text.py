@@ -67,7 +67,8 @@ def _what_stops(plan: Plan) -> Iterator[str]:
         yield _row("requests", f"{plan.running_requests} running now")
     if plan.kind != "start":
         grace = "without limit" if plan.grace_s == 0 else f"for {plan.grace_s:g} s at most"
-        yield _row("drains", grace)
+        own = plan.stopped_by and plan.kept.kind == "unit"
+        yield _row("drains", "as long as its unit allows (TimeoutStopSec)" if own else grace)
         yield _row("leftovers", f"in /dev/shm are {'removed' if plan.wish.remove_leftovers else 'kept'}")
 
 
@@ -78,14 +79,17 @@ def _what_runs(plan: Plan) -> Iterator[str]:
     named = "" if recipe.profile is None else f" (profile {safe(recipe.profile)}{_variant(recipe.variant)})"
     yield _row("runs", shlex.join(safe(word) for word in recipe.shown_command))
     came = {"profile": "from the configuration", "record": "as it was launched last", "process": "as it runs now"}
-    yield _row("command", f"{came[recipe.source]}{named}")
+    made = None if recipe.kept_log is None else f"as {safe(recipe.kept_log)} has it"
+    yield _row("command", f"{made or came[recipe.source]}{named}")
     for change in plan.changes:
         before, after = (UNKNOWN if one is None else safe(one) for one in (change.before, change.after))
         yield _row("changes", f"--{safe(change.flag)}: {before} → {after}")
-    yield _row("in", safe(recipe.cwd))
-    yield _row("logs to", safe(recipe.log))
+    if recipe.kept_log is None:
+        yield _row("in", safe(recipe.cwd))
+    yield _row("logs to", safe(recipe.kept_log or recipe.log))
     handle = "" if recipe.handle is None else f" {safe(recipe.handle)}"
-    yield _row("by", f"{safe(recipe.launcher)}{handle}, {plural(len(recipe.env), 'variable')} of environment")
+    env = plural(len(recipe.env), "variable") if recipe.kept_log is None else "its own variables"
+    yield _row("by", f"{safe(recipe.launcher)}{handle}, {env} of environment")
 
 
 def _variant(variant: str | None) -> str:

@@ -222,7 +222,9 @@ async def _judged(
             target.command, asked[0], facts, keepers=keepers, uptime_s=table.uptime_s, ticks_per_s=table.ticks_per_s
         )
         keeper, refusals = await _keeping(node, found, target, kept, facts, declared)
-    if server is not None and not server.ours and (keeper is None or not keeper.holds_others):
+    if (
+        server is not None and not server.ours and kept.kind != "container"
+    ):  # in one it is the tool's to stop, whose ever its processes are
         kept, keeper, refusals = NOBODY, None, [_another_user(server)]
     elif asked:
         refusals += [*_not_a_server(found), *_carries_us(found, table)]

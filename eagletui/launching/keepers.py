@@ -7,13 +7,14 @@ launcher is asked for the process it holds (`look`), and that has to be the serv
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eagletui.launching.checks.asked import CONTAINERS
 from eagletui.launching.launchers.base import Launcher
 from eagletui.launching.launchers.registry import launcher as launcher_of
 from eagletui.launching.looking import Runs
 from eagletui.launching.plan import Declared, Kept
+from eagletui.launching.recipe import Recipe
 from eagletui.launching.words import plain
 from eagletui.nodes.base import Completed
 from eagletui.servers.model import Process
@@ -71,6 +72,14 @@ def keeper_of(declared: Declared) -> Keeper:
 def is_proxy(process: Process | None) -> bool:
     """Whether who holds a port is a container's runtime, or cannot be seen. Pure."""
     return process is None or process.comm in _PROXIES
+
+
+def with_its_log(recipe: Recipe) -> Recipe:
+    """The recipe, and who keeps the output of what it starts where that goes into no file of ours. Pure. Raises UsageError for a launcher that is none."""
+    chosen = launcher_of(recipe.launcher)
+    record = Record("planned", "start", "", "", launcher=recipe.launcher, handle=chosen.handle(recipe), log=recipe.log)
+    log = chosen.log(record)
+    return recipe if log.path is not None else replace(recipe, kept_log=log.keeper)
 
 
 async def keeper_among(

@@ -115,6 +115,7 @@ class Plan:
     stop). `changes`: how that differs from what runs now. `holders`: what is on its GPUs now. `others`: sentences on what somebody else runs here.
     `refusals`: if there is one that is not overruled, nothing can be done. `questions`: what is asked, in this order. `checks`: what preflight found
     (the screen may show the plan before they are in: None). `previous`: the record of what runs now or ran last. `locks`: the ports whose lock is taken.
+    `stopped_by`: the unit or container whose launcher ends it, in words, "" where its family is told one by one.
     `declared`: what its record and the profiles say that keeps the server: whether it is ours to stop depends on that."""
 
     wish: Wish
@@ -139,6 +140,7 @@ class Plan:
     locks: tuple[int, ...] = ()
     boot: str | None = None
     declared: tuple[Declared, ...] = ()
+    stopped_by: str = ""
 
     @property
     def kind(self) -> Kind:

@@ -19,6 +19,7 @@ from eagletui.launching import guards
 from eagletui.launching.adopt import base_environment, output_file, read_context, read_login, recipe_of_process
 from eagletui.launching.gpus_free import holders_of
 from eagletui.launching.identify import Identified, identify
+from eagletui.launching.keepers import with_its_log
 from eagletui.launching.lock import who_holds
 from eagletui.launching.looking import see_gpus
 from eagletui.launching.on_node import KEEP_S, read_machine
@@ -312,7 +313,8 @@ class Planner:
         self, wish: Wish, found: Identified, own: Record | None, wanted: _Wanted, report: GpuReport, lying: NodeRecords,
         pasts: Sequence[PastLaunch],
     ) -> Plan:  # fmt: skip
-        server, recipe = found.server, wanted.recipe
+        server = found.server
+        recipe = None if wanted.recipe is None else with_its_log(wanted.recipe)
         only = None if recipe is None else gpus_of(recipe.env, report)
         family = frozenset(pid for pid, _ in found.identities)
         uuids = None if only is None else {gpu.uuid or f"index {gpu.index}" for gpu in report.gpus if gpu.index in only}
@@ -356,6 +358,7 @@ class Planner:
             locks=locks,
             boot=found.boot,
             declared=self._declared_first(wish, found, own, wanted),
+            stopped_by="" if keeper is None or not keeper.stops else keeper.named,
         )
 
     def _declared_first(

@@ -75,7 +75,7 @@ async def preflight(acting: Acting, plan: Plan) -> tuple[Check, ...]:
     env = dict(recipe.env)
     family = frozenset(pid for pid, _ in plan.family)
     checks += checks_of_gpus(asked, report, env, family, plan.holders)
-    checks += checks_of_ports(asked, details, family)
+    checks += checks_of_ports(asked, details, family, in_container=plan.kept.kind == "container")
     return tuple(checks)
 
 

@@ -23,7 +23,8 @@ class Limits:
 @dataclass(frozen=True, slots=True)
 class Recipe:
     """`argv` and `env` are exact. `env` is the whole environment of the launch (env -i). `log`: an absolute path on the node, its template filled in.
-    `launcher`: a name of the registry; `handle`: the tmux session, unit or container it means, None for its own choice."""
+    `launcher`: a name of the registry; `handle`: the tmux session, unit or container it means, None for its own choice. `kept_log`: who keeps its output
+    instead of `log` ("docker NAME", "unit NAME"): a container or a unit that exists, whose command, folder and environment are its own, too."""
 
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
@@ -37,6 +38,7 @@ class Recipe:
     launcher: str = "setsid"
     handle: str | None = None
     limits: Limits = Limits()
+    kept_log: str | None = None
 
     @property
     def shown_command(self) -> tuple[str, ...]:

@@ -393,6 +393,14 @@ def test_the_port(listeners: tuple[Listener, ...], readable: bool, result: str) 
     assert check.result == result
     if result == "fail":
         assert "(of ann)" in check.text
+        runtimes = dataclasses.replace(
+            details, listeners=(Listener(30000, None, 0, 9),)
+        )  # a container's port, held by docker-proxy
+        assert [check_port(30000, runtimes, OURS, in_container=inside).result for inside in (False, True)] == [
+            "fail",
+            "unknown",
+        ]
+        assert check_port(30000, details, OURS, in_container=True).result == "fail"
     assert check_port(30000, Details(), OURS).result == "unknown"
 
 

@@ -28,8 +28,8 @@ def _whom(listeners: Sequence[Listener], details: Details) -> str:
     return f" (of {', '.join(names)})" if names else ""
 
 
-def check_port(port: int | None, details: Details, family: Collection[int]) -> Check:
-    """`port.main`: the one that it serves on."""
+def check_port(port: int | None, details: Details, family: Collection[int], *, in_container: bool = False) -> Check:
+    """`port.main`: the one that it serves on. `in_container`: the old server is in one, whose runtime may hold its port on the node."""
     name = "port.main"
     if port is None:
         return Check(name, "unknown", "Which port the launch will listen on cannot be told.")
@@ -41,7 +41,7 @@ def check_port(port: int | None, details: Details, family: Collection[int]) -> C
         return Check(name, "ok", f"Port {port} is free.")
     if held == "family":
         return Check(name, "ok", f"Port {port} is the old server's and becomes free with its stop.")
-    if held == "unknown":
+    if held == "unknown" or (held == "other" and in_container and all(one.uid == 0 for one in there)):
         return Check(
             name,
             "unknown",
@@ -70,7 +70,12 @@ def check_derived(asked: Asked, details: Details, family: Collection[int]) -> Ch
     return Check(name, "ok", f"The ports that it derives ({shown}) are free or the old server's.")
 
 
-def checks_of_ports(asked: Asked, details: Details, family: Collection[int]) -> tuple[Check, ...]:
+def checks_of_ports(
+    asked: Asked, details: Details, family: Collection[int], *, in_container: bool = False
+) -> tuple[Check, ...]:
     """Both."""
     derived = check_derived(asked, details, family)
-    return (check_port(asked.port, details, family), *(() if derived is None else (derived,)))
+    return (
+        check_port(asked.port, details, family, in_container=in_container),
+        *(() if derived is None else (derived,)),
+    )
