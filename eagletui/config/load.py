@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -34,6 +34,7 @@ _UNIONS = {
     "command": "write one text, or a list of texts",
     "set": "write a text, a number, true, false, or a list of texts or numbers",
     "keys": "write a key, or a list of keys",
+    "flags": "write a list of the values to try, each a text, a number, true, false, or a list of texts or numbers",
 }
 _TYPES = {
     "bool_type": "write true or false, without quotes",
@@ -116,7 +117,7 @@ def _read(path: Path, problems: list[Problem], reserved: Collection[str]) -> tup
     try:
         config = Config.model_validate(source.table)
     except ValidationError as error:
-        problems += [*wrong, *_told(source, lines, error)]
+        problems += [*wrong, *told(source, lines, error, _names_beside)]
         return source, nothing
     problems += wrong
     return source, config
@@ -213,8 +214,13 @@ def _nearest(name: str, names: Collection[str]) -> str:
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _told(source: Source, lines: Mapping[tuple[str, ...], int], error: ValidationError) -> list[Problem]:
-    """Each thing that is wrong once, by its key in the file."""
+def told(
+    source: Source,
+    lines: Mapping[tuple[str, ...], int],
+    error: ValidationError,
+    names_beside: Callable[[tuple[str, ...]], list[str]],
+) -> list[Problem]:
+    """Each thing that is wrong once, by its key in the file. `names_beside`: the keys that may stand where an unknown one does."""
     found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
     for one in error.errors(include_url=False):
         found.setdefault(_place(source.table, one["loc"]), []).append(dict(one))
@@ -222,7 +228,8 @@ def _told(source: Source, lines: Mapping[tuple[str, ...], int], error: Validatio
     for path, errors in found.items():
         line = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), None)
         problems += [
-            Problem(source.path, line, ".".join(path), text) for text in dict.fromkeys(_sentences(path, errors))
+            Problem(source.path, line, ".".join(path), text)
+            for text in dict.fromkeys(_sentences(path, errors, names_beside))
         ]
     return problems
 
@@ -242,20 +249,22 @@ def _place(table: Mapping[str, Any], loc: tuple[int | str, ...]) -> tuple[str, .
     return tuple(path)
 
 
-def _sentences(path: tuple[str, ...], errors: list[Mapping[str, Any]]) -> Iterator[str]:
-    told = [str(one["ctx"]["error"]) for one in errors if one["type"] == "value_error"]
-    yield from told
+def _sentences(
+    path: tuple[str, ...], errors: list[Mapping[str, Any]], names_beside: Callable[[tuple[str, ...]], list[str]]
+) -> Iterator[str]:
+    said = [str(one["ctx"]["error"]) for one in errors if one["type"] == "value_error"]
+    yield from said
     kinds = {one["type"] for one in errors} - {"value_error"}
-    union = next((_UNIONS[key] for key in ("command", "set", "keys") if key in path), None)
+    union = next((_UNIONS[key] for key in ("command", "set", "keys", "flags") if key in path), None)
     if union is not None and kinds and not kinds & {"extra_forbidden", "missing"}:
-        if not told:
+        if not said:
             yield union
         return
     for one in errors:
         if one["type"] == "value_error":
             continue
         if one["type"] == "extra_forbidden":
-            names = _names_beside(path)
+            names = names_beside(path)
             yield f"there is no such key{_nearest(path[-1], names) or '; there are ' + ', '.join(names)}"
         elif one["type"] == "missing":
             yield f"it has no {one['loc'][-1]}"

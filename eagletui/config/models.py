@@ -120,15 +120,18 @@ def _flat(value: object) -> object:
 
 Name = Annotated[str, AfterValidator(_name)]
 Port = Annotated[int, Field(ge=1, le=65535, strict=True)]
+Flag = Annotated[str, AfterValidator(_flag)]
 Set = StrictBool | StrictInt | StrictFloat | StrictStr | list[StrictStr | StrictInt | StrictFloat]
 """What a variant may set a flag to; false removes it."""
 
 
-class _Written(BaseModel):
+class Written(BaseModel):
+    """What a person writes: an unknown key is an error."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class NodeConfig(_Written):
+class NodeConfig(Written):
     """A machine by a name of the person's own."""
 
     host: Annotated[str, AfterValidator(_host)] | None = Field(
@@ -149,26 +152,27 @@ class NodeConfig(_Written):
     profiles: list[Name] = Field(default_factory=list, description="Profiles for this node, the preferred one first.")
 
 
-class Variant(_Written):
+class Variant(Written):
     """A profile with some flags changed."""
 
-    set: dict[Annotated[str, AfterValidator(_flag)], Set] = Field(
+    set: dict[Flag, Set] = Field(
         default_factory=dict,
         description="Flag to value: true is a switch, false removes the flag, a list is several values.",
     )
 
     def changes(self) -> tuple[tuple[str, FlagValue], ...]:
         """The flags (without hyphens) and their values, in the order written."""
-        return tuple((flag, _flag_value(value)) for flag, value in self.set.items())
+        return tuple((flag, flag_value(value)) for flag, value in self.set.items())
 
 
-def _flag_value(value: object) -> FlagValue:
+def flag_value(value: object) -> FlagValue:
+    """What a person wrote behind a flag, as the command line has it."""
     if isinstance(value, list):
         return tuple(str(one) for one in value)
     return value if isinstance(value, bool) else str(value)
 
 
-class Profile(_Written):
+class Profile(Written):
     """A recipe to launch a server."""
 
     command: Annotated[list[StrictStr] | StrictStr, BeforeValidator(_command)] = Field(
@@ -231,7 +235,7 @@ class Profile(_Written):
         return tuple((name, there) for name, there in found if there is not None)
 
 
-class Config(_Written):
+class Config(Written):
     """The whole of it."""
 
     theme: Name | None = Field(default=None, description="A theme of `eagletui themes`. Only in the user's own file.")
