@@ -27,7 +27,7 @@ def check_all() -> int:
     from eagletui.nodes.registry import SPECIAL
 
     loaded = read_config(reserved=tuple(SPECIAL))
-    problems = [*loaded.problems, *_unusable(loaded)]
+    problems = _in_order([*loaded.problems, *_unusable(_readable(loaded))])
     for problem in problems:
         click.echo(str(problem))
     for warning in [*loaded.warnings, *_warnings(loaded)]:
@@ -49,6 +49,44 @@ def _count(found: dict[str, object] | object, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
+def _in_order(problems: list[Problem]) -> list[Problem]:
+    """File by file, by their lines; what two of us found at one place is told once."""
+    files = list(dict.fromkeys(one.file for one in problems))
+    first = {(one.file, one.line, one.key): one for one in reversed(problems)}
+    return sorted(first.values(), key=lambda one: (files.index(one.file), one.line or 0))
+
+
+def _readable(loaded: Loaded) -> Loaded:
+    """The configuration with what can be read of a file with problems, so that one mistake hides no other."""
+    from dataclasses import replace
+
+    from pydantic import ValidationError
+
+    from eagletui.config.models import Config
+
+    if not loaded.problems:
+        return loaded
+    sources = [source for source in (loaded.own, loaded.project) if source is not None]
+    parts: list[tuple[str, dict[str, object]]] = []
+    for source in sources:
+        for key, value in source.table.items():
+            if key in {"keys", "profiles"} and isinstance(value, dict):
+                parts += [(key, {name: one}) for name, one in value.items()]
+            elif key == "theme" and source is loaded.own:
+                parts.append((key, {"": value}))
+    found: dict[str, dict[str, object]] = {"keys": {}, "profiles": {}}
+    theme = None
+    for key, part in parts:
+        try:
+            config = Config.model_validate({key: part.get("", part)})
+        except ValidationError:
+            continue  # it is among the problems
+        theme = config.theme or theme
+        found["keys"] |= config.keys
+        found["profiles"] |= config.profiles
+    return replace(loaded, config=loaded.config.model_copy(update={**found, "theme": theme}))
+
+
 def _source(loaded: Loaded, profile: str) -> Source | None:
     return loaded.project if profile in loaded.project_profiles else loaded.own
 
@@ -59,7 +97,9 @@ def _problem(source: Source | None, path: tuple[str, ...], text: str) -> Iterato
 
     if source is not None:
         lines = lines_of(source.text)
-        line = next((lines[path[:n]] for n in range(len(path), 0, -1) if path[:n] in lines), None)
+        flat = (path[0], ".".join(path[1:]))  # an action's id may be one quoted key
+        tried = (path, flat, *(path[:n] for n in range(len(path) - 1, 0, -1)))
+        line = next((lines[one] for one in tried if one in lines), None)
         yield Problem(source.path, line, ".".join(path), text)
 
 

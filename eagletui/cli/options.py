@@ -84,10 +84,11 @@ def use_own_rules() -> None:
 
 def check_target(node: str, speed: float | None, scenario: str | None = None, ssh_config: Path | None = None) -> None:
     """What can be told wrong before anything heavy is loaded. Raises UsageError, ConfigError."""
-    from eagletui.cli.configured import reached
+    from eagletui.cli.configured import configured, reached
     from eagletui.nodes.target import parse_target
 
     use_own_rules()
+    configured()  # a mistake in it is told whatever node is meant, and before anything is done
 
     if speed is not None and node != "demo":
         raise UsageError("--speed is for the demo node alone: only a simulated node's time can be changed")

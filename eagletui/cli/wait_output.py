@@ -23,6 +23,8 @@ QUIET_S = 30.0
 NO_WIDTH = 80
 """Columns of a terminal that does not tell them."""
 WIDE = 200
+ERASE = "\x1b[K"
+"""To the line's end: spaces would be text, which a terminal that is made narrower wraps."""
 
 
 class Output(Protocol):
@@ -193,13 +195,18 @@ class LiveOutput(_Lines):
         """Lines that stay, and below them the one that is redrawn."""
         if not lines and live == self._drawn:
             return
-        room, out = self.room(), "\r"
-        left = min(text.cells(self._drawn), room)  # of what stands there; a narrower terminal has wrapped the rest
+        out, left = self._back()
         for line in lines:
-            out += line + " " * max(0, left - text.cells(line)) + "\n"
+            out += line + (ERASE if left > text.cells(line) else "") + "\n"
             left = 0
-        out += live + " " * max(0, left - text.cells(live))
-        if left > text.cells(live):
-            out += "\r" + live  # the cursor stands at its end
+        out += live + (ERASE if left > text.cells(live) else "")
         self._drawn = live
         write_all(self.descriptor, out.encode())
+
+    def _back(self) -> tuple[str, int]:
+        """To the begin of the line that is redrawn, and how many columns stand there. A terminal that was made narrower has wrapped that line: it is
+        erased whole, by all the rows that it has now."""
+        stands, columns = text.cells(self._drawn), self.room() + 1
+        if stands <= columns:
+            return "\r", stands
+        return f"\r\x1b[{(stands - 1) // columns}A\x1b[J", 0

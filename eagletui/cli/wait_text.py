@@ -3,6 +3,7 @@ is made plain."""
 
 from __future__ import annotations
 
+import re
 import time
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -46,8 +47,13 @@ _COLOURS = {
 """SGR parameters of the state's word: the terminal's own palette."""
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+"""What colours a word of ours: it takes no column."""
+
+
 def cells(text: str) -> int:
     """Columns of a text."""
+    text = _COLOUR.sub("", text)
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 

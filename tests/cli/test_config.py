@@ -17,7 +17,7 @@ from eagletui.cli.configured import _real_host, configured, guards_for, reached
 from eagletui.cli.main import main
 from eagletui.config.models import Config
 from eagletui.config.screen import ScreenSettings, screen_settings
-from eagletui.errors import EagletuiError, UsageError
+from eagletui.errors import ConfigError, EagletuiError, UsageError
 from tests.cli.command import run
 from tests.engine import CANARY, Engine, running_engine
 from tests.requires import require
@@ -117,6 +117,36 @@ def test_a_template_is_valid_and_is_never_written_over(own: Path) -> None:
         if line.startswith("# ") and not line[2:3].isupper() and not line.startswith("# eagletui")
     ]
     Config.model_validate(tomllib.loads("\n".join(lines)))
+
+
+def test_one_mistake_hides_no_other(own: Path) -> None:
+    """Whether it is pydantic's to find, or ours: a key that is none, a theme, an action, a flag, a port, each by its line."""
+    write(
+        own,
+        """theme = "nosuch"
+typo = 1
+[keys]
+"server.restrat" = "r"
+[profiles.a]
+command = "python -m sglang.launch_server --model-path /m --port 30001"
+port = 30000
+[profiles.b]
+command = "python -m sglang.launch_server"
+gracce_s = 3
+""",
+    )
+    done = command("check")
+    assert done.return_value == 2
+    told = [line.partition(f"{own}:")[2].split(": ")[:2] for line in done.stdout.splitlines()]
+    assert told == [
+        ["1", "theme"],
+        ["2", "typo"],
+        ["4", "keys.server.restrat"],
+        ["7", "profiles.a.port"],
+        ["10", "profiles.b.gracce_s"],
+    ]
+    looked = CliRunner().invoke(main, ["status", "demo"], standalone_mode=False)
+    assert isinstance(looked.exception, ConfigError)  # no node is looked at with half of a configuration
 
 
 def test_nothing_is_added_to_a_file_that_is_not_in_order(own: Path) -> None:

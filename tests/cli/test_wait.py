@@ -259,7 +259,7 @@ def test_the_demo_on_a_terminal(tmp_path: Path) -> None:
     assert "READY" in shown.splitlines()[-1]
     plain = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in lines if "✓" not in line and "sglang:" not in line]
     assert max(map(len, plain)) < 140  # what is redrawn never wraps
-    assert not re.search(r"\x1b\[[^0-9]", shown)  # and by no more than colours
+    assert not re.search(r"\x1b\[[^0-9K]", shown)  # and by no more than colours, and erasing to the line's end
 
 
 def test_a_terminal_that_is_gone_ends_it(tmp_path: Path, loading: Engine) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from eagletui.cli.wait_output import LiveOutput
+from eagletui.cli.wait_output import ERASE, LiveOutput
 from eagletui.cli.wait_text import Sparse, cells, cut, end_lines, forecast, lines_of, live_line, several
 from eagletui.history.estimate import Estimate
 from eagletui.logs.state import Diagnosis, Progress, Quote
@@ -135,9 +135,28 @@ def test_lines_stand_above_the_one_that_is_redrawn() -> None:
     os.close(reading)
     first, second, third = written.split("\n")[0].split("\r")[1:3], written.split("\n")[1], written.split("\n")[2]
     assert first[0].startswith("  weights")
-    assert first[1].rstrip() == "✓ imports           0:03"
-    assert cells(first[1]) == cells(first[0])  # nothing of what stood there is left
+    assert first[1] == f"✓ imports           0:03{ERASE}"  # nothing of what stood there is left
     assert second.startswith("  weights")
-    assert second.split("\r")[1].rstrip() == "READY"
+    assert second.split("\r")[1] == f"READY{ERASE}"
     assert third == ""
-    assert "\x1b" not in written
+
+
+@pytest.mark.parametrize(
+    ("columns", "begins"), [(80, "\r"), (79, "\r"), (40, "\r\x1b[1A\x1b[J"), (25, "\r\x1b[3A\x1b[J")]
+)
+def test_nothing_is_left_of_a_line_that_a_narrower_terminal_wrapped(
+    columns: int, begins: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And colours count for nothing: a coloured line that is shorter on the screen erases what stands behind it, one that is longer does not."""
+    screen = LiveOutput(colour=True)
+    reading, screen.descriptor = os.pipe()
+    screen.draw([], "x" * 79)
+    monkeypatch.setattr(screen, "room", lambda: columns - 1)
+    coloured = "\x1b[1;32mREADY\x1b[0m " + "y" * 64
+    screen.draw([coloured], "z" * 10)
+    os.close(screen.descriptor)
+    written = os.read(reading, 65536).decode()
+    os.close(reading)
+    erased = ERASE if columns >= 79 else ""  # else all of it was
+    assert written == "\r" + "x" * 79 + begins + coloured + erased + "\n" + "z" * 10
+    assert cells(coloured) == 70
