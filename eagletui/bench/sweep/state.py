@@ -33,7 +33,8 @@ class SweepError(EagletuiError):
 @dataclass(frozen=True, slots=True)
 class CellState:
     """What became of a cell. `failure`: one word ("refused", "preflight", "asks", "never-started", "crashed", "stalled",
-    "timed-out", "requests"), `text` a sentence on it. `diagnosis`: its code where the log told one. `ready_s`: from launch to ready. `began`, `ended`: wall clock, seconds since the epoch."""
+    "timed-out", "requests"), `text` a sentence on it. `diagnosis`: its code where the log told one. `ready_s`: from launch to ready.
+    `began`, `ended`: wall clock, seconds since the epoch."""
 
     cell: Cell
     outcome: Outcome = "pending"
