@@ -27,7 +27,7 @@ def check_all() -> int:
     from eagletui.nodes.registry import SPECIAL
 
     loaded = read_config(reserved=tuple(SPECIAL))
-    problems = _in_order([*loaded.problems, *_unusable(_readable(loaded))])
+    problems = _in_order(loaded.problems, tuple(_unusable(_readable(loaded))))
     for problem in problems:
         click.echo(str(problem))
     for warning in [*loaded.warnings, *_warnings(loaded)]:
@@ -49,11 +49,12 @@ def _count(found: dict[str, object] | object, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _in_order(problems: list[Problem]) -> list[Problem]:
-    """File by file, by their lines; what two of us found at one place is told once."""
-    files = list(dict.fromkeys(one.file for one in problems))
-    first = {(one.file, one.line, one.key): one for one in reversed(problems)}
-    return sorted(first.values(), key=lambda one: (files.index(one.file), one.line or 0))
+def _in_order(read: tuple[Problem, ...], ours: tuple[Problem, ...]) -> list[Problem]:
+    """File by file, by their lines; where the models found something, nothing is added."""
+    files = list(dict.fromkeys(one.file for one in (*read, *ours)))
+    told = {(one.file, one.line, one.key) for one in read}
+    problems = [*read, *(one for one in ours if (one.file, one.line, one.key) not in told)]
+    return sorted(problems, key=lambda one: (files.index(one.file), one.line or 0))
 
 
 def _readable(loaded: Loaded) -> Loaded:
