@@ -126,7 +126,7 @@ def test_one_mistake_hides_no_other(own: Path) -> None:
         """theme = "nosuch"
 typo = 1
 [keys]
-"server.restrat" = "r"
+"server.restrat" = "f9"
 [profiles.a]
 command = "python -m sglang.launch_server --model-path /m --port 30001"
 port = 30000
