@@ -15,7 +15,7 @@ log and port, read from /proc. It is added at the end of the file; nothing that 
 is taken from the login on the node, or left out, which is said.
 
 Exit status: 0 written, 14 no server on the node, 16 several (choose with --port or --pid) or one that does not tell what it was started with,
-20 no link, 2 usage, or a file that cannot be written."""
+20 no link, 2 usage, or a file that cannot be written, 130 ctrl+c."""
 
 
 @click.group(help="Your configuration: make it, check it, see where it is and what may stand in it.")
@@ -46,7 +46,7 @@ def init(
     return init_from_server(node, ssh_config, speed, scenario, port, pid, name, output)
 
 
-@config.command(help="Check the configuration; the exit status is 0 where it can be used, else 2.")
+@config.command(help="Check the configuration; Exit status: 0 where it can be used, else 2.")
 def check() -> int:
     """Tell everything that is wrong."""
     from eagletui.cli.config_check import check_all

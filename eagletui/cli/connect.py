@@ -31,7 +31,8 @@ QUIET_SECONDS = 1.0
 
 _EPILOG = """Passphrases, passwords, codes and unknown host keys are asked on the terminal before the screen opens.
 
-Exit status: 0 after q, 20 when the first connection fails, 130 when a question was answered with ctrl+c."""
+Exit status: 0 after q, 20 when the first connection fails, 2 usage (or no terminal), 130 when a question was answered with ctrl+c, 129 when the
+terminal is gone."""
 
 
 @click.command(

@@ -34,16 +34,20 @@ CLOSING_S = 5.0
 NOTHING_THERE, REFUSED, USAGE = 14, 16, 2
 _NOTHING = frozenset({"nothing-to-stop", "nothing-to-start"})
 
-_EXIT = """Exit status: 0 done, 14 {nothing}, 16 refused, declined or preflight failed (nothing was touched), 17 the stop failed or GPUs
-were not free, 18 never started, 20 no link, 2 usage, or nobody to ask; with --wait also 12 stalled, 13 crashed, 15 timed out.
-130 after ctrl+c: what is true then is said.
+_EXIT = """Exit status: 0 done, 14 {nothing}, 16 refused, declined or preflight failed (nothing was touched), or another
+eagletui took over, 17 {failed},{launched}
+20 no link, 2 usage, or nobody to ask. 130 after ctrl+c (143 SIGTERM, 129 the terminal is gone, 141 nobody reads the output): what
+is true then is said.
 
 """
+_LAUNCHED = " 18 never started; with --wait 12 stalled, 13 crashed, 15 timed out;"
+_NO_RECIPE = "neither record nor profile to start from"
 _ASKS = """The plan is printed to stderr and asked. Without a terminal --yes is needed. --yes does not answer for a production node
 (confirm_name = true): --confirm NAME does.
 
 """
-_JSON = """--json prints events (eagletui.event/1), one JSON object a line: step, with --wait also those of `wait`, and last result.
+_JSON_WAITS = ", with --wait also those of `wait`"
+_JSON = """--json prints events (eagletui.event/1), one JSON object a line: step{}, and last result.
 --dry-run prints every command that would run, script and all, and runs only those that read."""
 
 
@@ -103,7 +107,11 @@ def _common_options(function: F) -> F:
 
 @click.command(
     help="Restart the server on NODE: stop it, wait for its GPUs, launch it again, and see that it runs.",
-    epilog=_EXIT.format(nothing="neither record nor profile to start from") + _ASKS + _JSON,
+    epilog=_EXIT.format(
+        nothing=_NO_RECIPE, failed="the stop failed, or GPUs or ports were not free", launched=_LAUNCHED
+    )
+    + _ASKS
+    + _JSON.format(_JSON_WAITS),
 )
 @server_options
 @_launch_options
@@ -124,7 +132,9 @@ def restart(
 
 @click.command(
     help="Start a server on NODE: the profile's, else the one that ran last.",
-    epilog=_EXIT.format(nothing="neither record nor profile to start from") + _ASKS + _JSON,
+    epilog=_EXIT.format(nothing=_NO_RECIPE, failed="GPUs or ports were not free", launched=_LAUNCHED)
+    + _ASKS
+    + _JSON.format(_JSON_WAITS),
 )
 @server_options
 @_launch_options
@@ -142,7 +152,11 @@ def start(
 
 @click.command(
     help="Stop the server on NODE: let it drain, then end what is left of it, and see that its GPUs are free.",
-    epilog=_EXIT.format(nothing="nothing to stop") + _ASKS + _JSON,
+    epilog=_EXIT.format(
+        nothing="nothing to stop", failed="the stop failed, or GPUs or ports were not free", launched=""
+    )
+    + _ASKS
+    + _JSON.format(""),
 )
 @server_options
 @click.option("--profile", metavar="P", help="The server of this profile, by its port; it drains as the profile says.")

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from eagletui.monitor.report import StatusModel
     from eagletui.nodes.prompter import Prompter
 
-_EPILOG = """Exit status: 0 ready, 10 starting or stopping, 11 degraded or unknown, 12 stalled, 13 crashed, 14 no server, 20 no link.
+_EPILOG = """Exit status: 0 ready, 10 starting or stopping, 11 degraded or unknown, 12 stalled, 13 crashed, 14 no server, 20 no link,
+2 usage, 130 ctrl+c.
 With several servers the worst counts; --port picks one. A login that has something to ask does so only where stdin is a terminal."""
 
 

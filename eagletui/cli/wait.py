@@ -35,8 +35,9 @@ INTERRUPTED = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGHUP: 129}
 """Exit statuses as a shell tells the end by a signal."""
 _TIME = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
-_EPILOG = """Exit status: 0 ready, 12 stalled, 13 crashed, 14 no server and no launch under way, 15 timed out, 20 no link, 130 ctrl+c,
-11 when it cannot be judged at all (neither HTTP nor the log can be read).
+_EPILOG = """Exit status: 0 ready, 12 stalled, 13 crashed, 14 no server and no launch under way, 15 timed out, 20 no link,
+11 when it cannot be judged at all (neither HTTP nor the log can be read), 2 usage; 130 ctrl+c, 143 SIGTERM, 129 the terminal is
+gone, 141 nobody reads the output.
 
 DEGRADED counts as ready while the server answers or tokens flow; the result names the state. UNKNOWN goes on waiting. With
 several servers all have to be ready, and the first failure ends it; --port picks one. A launch that was begun a moment

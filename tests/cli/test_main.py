@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from eagletui import __version__
-from eagletui.cli.main import COMMANDS
+from eagletui.cli.main import COMMANDS, main
 from tests.cli.command import run
 
 
@@ -31,6 +33,28 @@ def test_every_command_has_help(tmp_path: Path, name: str) -> None:
     done = run(tmp_path, name, "--help")
     assert done.returncode == 0
     assert "Usage" in done.stdout
+
+
+SIGNALS = {129, 130, 141, 143}
+LAUNCHED = {12, 13, 15, 18}
+EXITS = {
+    "restart": {0, 2, 14, 16, 17, 20} | LAUNCHED | SIGNALS,
+    "start": {0, 2, 14, 16, 17, 20} | LAUNCHED | SIGNALS,
+    "stop": {0, 2, 14, 16, 17, 20} | SIGNALS,
+    "wait": {0, 2, 11, 12, 13, 14, 15, 20} | SIGNALS,
+    "status": {0, 2, 10, 11, 12, 13, 14, 20, 130},
+    "connect": {0, 2, 20, 129, 130},
+    "explain": {0, 2, 12, 13},
+}
+
+
+@pytest.mark.parametrize("name", EXITS)
+def test_help_tells_exactly_the_exit_statuses_that_a_command_can_give(name: str) -> None:
+    done = CliRunner().invoke(main, [name, "--help"])
+    told = done.output.partition("Exit status: ")[2].partition("\n\n")[0]
+    numbers = {int(word) for word in re.findall(r"(?<![\w-])\d{1,3}(?= )", re.sub(r"\s+", " ", told))}
+    assert numbers == EXITS[name]
+    assert name != "stop" or "--wait" not in done.output
 
 
 @pytest.mark.parametrize(
