@@ -89,12 +89,17 @@ class SweepState:
 
     def left_s(self, now: float) -> float | None:
         """Seconds to its end, by what cells took so far; None before one was measured. `now`: wall clock."""
-        took = [one.ended - one.began for one in self.cells if one.outcome == "measured" and one.began and one.ended]
+        took = [
+            one.ended - one.began
+            for one in self.cells
+            if one.outcome == "measured" and one.began is not None and one.ended is not None
+        ]
         number = self.at
         if not took or number is None:
             return None
         mean = sum(took) / len(took)
-        spent = now - (self.cells[number].began or now)
+        began = self.cells[number].began
+        spent = 0.0 if began is None else now - began
         return mean * (len(self.cells) - number - 1) + max(0.0, mean - spent)
 
 
