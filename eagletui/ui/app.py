@@ -20,8 +20,9 @@ from eagletui.servers.model import Reason, State
 from eagletui.ui import format as fmt
 from eagletui.ui import theming
 from eagletui.ui.actions import BY_ID, bindings
-from eagletui.ui.launch_actions import LaunchActions
+from eagletui.ui.bench_actions import BenchActions
 from eagletui.ui.palette import ActionProvider
+from eagletui.ui.panes.bench_bar import Benched
 from eagletui.ui.panes.card import has_card
 from eagletui.ui.panes.log import Found
 from eagletui.ui.panes.pane import Pane, is_undecided
@@ -44,7 +45,7 @@ TICK_S = 1.0
 """Ages tick with it when nothing else changes."""
 
 
-class EagleApp(LaunchActions):
+class EagleApp(BenchActions):
     """The screen of one node. `theme` None is the default one; `clock` is what snapshots' monotonic times are against. `operator` starts and stops
     its servers; it may come later (`use_operator`), or never."""
 
@@ -126,6 +127,9 @@ class EagleApp(LaunchActions):
     async def on_unmount(self) -> None:
         """Close the link, whichever way the screen ends."""
         self._source.on_change = None
+        if self.bench is not None:
+            self.bench.on_change = None
+            await self.bench.aclose()
         if self.operator is not None:
             self.operator.on_change = None
             await self.operator.aclose()  # while there is a link: no command is cut in its middle
@@ -190,6 +194,7 @@ class EagleApp(LaunchActions):
             snapshot = replace(snapshot, link=link, verdict=Verdict(State.OFFLINE, Reason("no-link", self._broken)))
         self._main.use_launch(self.doing, self.left_over, self.able_ids(), self.launch_keys())
         self._main.show(snapshot, now)
+        self._main.show_bench(self.benched, now)
         for dialog in self.screen_stack:
             if isinstance(dialog, ServerChooser | ExplainScreen | Sheet):
                 dialog.show(snapshot, now)
@@ -215,6 +220,11 @@ class EagleApp(LaunchActions):
     def seen(self) -> Snapshot:
         """See LaunchActions."""
         return self._main.snapshot or self._source.snapshot()
+
+    def show_bench(self, shown: Benched | None) -> None:
+        """See BenchActions."""
+        if self._main.is_running and not self._left:
+            self._main.show_bench(shown, self._clock())
 
     def open_dialog(self, dialog: Screen[Result], callback: Callable[[Result | None], None] | None = None) -> bool:
         """See LaunchActions."""
@@ -261,6 +271,8 @@ class EagleApp(LaunchActions):
         action = BY_ID[action_id]
         if action.changes or action.needs == "orphans":
             return self.why_not_launching(action) is None
+        if action.needs == "bench":
+            return self.why_not_bench() is None
         snapshot = self._main.snapshot
         if snapshot is None:
             return not action.needs

@@ -44,6 +44,14 @@ def plan(width: int, height: int, *, gpu_rows: int | None, tab: str, maximised: 
     return Plan("tabs", {tab: (0, 0, width, top), "log": (0, top, width, height - top)})
 
 
+def without_last_row(there: Plan, height: int) -> Plan:
+    """The same places but for the last row of the area: what lies there is one row less high, and nothing else moves."""
+    return Plan(
+        there.mode,
+        {name: (x, y, w, h - (y + h == height)) for name, (x, y, w, h) in there.places.items()},
+    )
+
+
 def _wide(width: int, height: int, gpu_rows: int | None) -> dict[str, Place]:
     top = max(TOP_ROWS, min(gpu_rows or 0, height - MIDDLE_MIN - LOG_MIN - 4))
     middle = max(MIDDLE_MIN, min(14, (height - top) * 2 // 5))

@@ -18,6 +18,7 @@ from eagletui.logs.state import Quote
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.record import Record
 from eagletui.ui.actions import BY_ID, Action
+from eagletui.ui.panes.bench_bar import BenchBar, Benched
 from eagletui.ui.panes.card import has_card, marked_at
 from eagletui.ui.panes.footer import Footer
 from eagletui.ui.panes.gpus import GpuPane
@@ -29,7 +30,7 @@ from eagletui.ui.panes.status_line import StatusLine
 from eagletui.ui.panes.steps import Doing
 from eagletui.ui.panes.throughput import ThroughputPane
 from eagletui.ui.panes.trouble import MARK, alarm
-from eagletui.ui.screens.layout import MIN_HEIGHT, MIN_WIDTH, TABBED, Place, Plan, plan
+from eagletui.ui.screens.layout import MIN_HEIGHT, MIN_WIDTH, TABBED, Place, Plan, plan, without_last_row
 from eagletui.ui.widgets.frame import Maximise, Painted, Tab, TabLabel
 from eagletui.ui.widgets.ink import Ink
 
@@ -94,6 +95,7 @@ class MainScreen(Screen[None]):
             StartupPane(id="startup"), GpuPane(id="gpus"), HealthPane(id="health"), ThroughputPane(id="throughput"), LogPane(id="log"),
             id="deck",
         )  # fmt: skip
+        yield BenchBar(id="bench")
         yield Static(id="too-small")
         yield Footer(id="footer")
 
@@ -168,6 +170,14 @@ class MainScreen(Screen[None]):
         pane.doing, pane.left, pane.able = doing, left, able
         self.launch_keys = keys
 
+    def show_bench(self, shown: Benched | None, now: float) -> None:
+        """The row of a benchmark; it comes and goes with it, and only what is above it gives way."""
+        row = self.query_one(BenchBar)
+        row.shown = shown
+        if row.display != (shown is not None and not self.too_small):
+            self.arrange_panes()
+        row.show(shown, now)
+
     def use_ink(self, ink: Ink) -> None:
         """Colours of another theme."""
         for widget in self.query(Painted):
@@ -181,6 +191,10 @@ class MainScreen(Screen[None]):
             width, height, gpu_rows=self.query_one(GpuPane).wanted_rows(), tab=self.tab, maximised=self.maximised_pane
         )  # fmt: skip
         small = new.mode == "small"
+        bench = self.query_one(BenchBar)
+        bench.display = bench.shown is not None and not small
+        if bench.display:
+            new = without_last_row(new, height)
         if small and not self.too_small:
             self.post_message(TooSmall())
         self.too_small = small

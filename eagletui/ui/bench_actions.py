@@ -1,0 +1,249 @@
+"""The keys that benchmark a server and look at what was measured. Nothing here sends a request: `Bench` does, and the history is read beside the loop.
+
+What a dialog is made of is imported when it is opened: the first paint does not wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from eagletui.errors import EagletuiError
+from eagletui.ui import format as fmt
+from eagletui.ui.actions import BY_ID, Action
+from eagletui.ui.bench_words import len_failed
+from eagletui.ui.launch_actions import AGAIN_S, LaunchActions
+from eagletui.ui.panes.bench_bar import Benched
+from eagletui.ui.panes.steps import said
+
+if TYPE_CHECKING:
+    from textual.timer import Timer
+
+    from eagletui.bench.load import Load
+    from eagletui.bench.outcome import BenchProgress, Result
+    from eagletui.bench.runner import Bench, BenchRun
+
+DEFAULT_PRESET = "quick"
+"""What `b` runs; the configuration may say what that name is."""
+PAINT_S = 0.1
+"""The row is painted at most so often: a run tells of each request."""
+
+
+class BenchActions(LaunchActions):
+    """What the app can do about benchmarks. `bench` None: it is not there yet, or this source has none."""
+
+    bench: Bench | None = None
+    guarded: Callable[[], str | None] | None = None
+    """Why it is asked before this node gets a load; None where it is not."""
+    _benched: Benched | None = None
+    _followed: BenchRun | None = None
+    _bench_paint: Timer | None = None
+
+    # --- what the app gives
+
+    def show_bench(self, shown: Benched | None) -> None:
+        """Draw the row of a benchmark, or none."""
+        raise NotImplementedError
+
+    def use_bench(self, bench: Bench, guarded: Callable[[], str | None] | None = None) -> None:
+        """It has come (on the app's thread). `guarded`: a sentence where somebody should be asked before the node gets a load."""
+        self.bench, self.guarded = bench, guarded
+        bench.on_change = self._bench_moved
+        self._bench_moved()
+
+    # --- where it stands
+
+    @property
+    def benching(self) -> BenchRun | None:
+        """The run that is under way."""
+        return self._followed
+
+    def _bench_moved(self) -> None:
+        """Something changed; painted at most every PAINT_S."""
+        if self._bench_paint is None and self.is_running:
+            self._bench_paint = self.set_timer(PAINT_S, self._paint_bench)
+
+    def _paint_bench(self) -> None:
+        self._bench_paint = None
+        self.show_bench(self.benched)
+
+    @property
+    def benched(self) -> Benched | None:
+        """What the row shows: the run under way, else the last one until it was closed."""
+        run = self._followed
+        if run is not None:
+            return Benched(run.load, run.progress, asked=self.was_asked("abort-bench"))
+        return self._benched
+
+    def was_asked(self, what: str) -> bool:
+        """Whether it was asked for a moment ago."""
+        before, at = self._pressed
+        return before == what and self.moment() - at <= AGAIN_S
+
+    @property
+    def last_result(self) -> Result | None:
+        """Of the run that the row tells of."""
+        return None if self._benched is None else self._benched.result
+
+    def why_not_bench(self) -> str | None:
+        """Why nothing can be benchmarked now."""
+        snapshot = self.seen()
+        if self.bench is None:
+            soon = snapshot.link.state == "connecting"
+            return f"{snapshot.node} is not ready for that yet." if soon else "Nothing is benchmarked from here."
+        if snapshot.link.state != "up":
+            return f"There is no link to {snapshot.node}."
+        if snapshot.server is None:
+            return f"There is no server to benchmark on {snapshot.node}."
+        busy = self.busy
+        if busy is not None:
+            return f"A {busy.progress.kind} is under way: the server is benchmarked when it is ready."
+        state = snapshot.verdict.state.name
+        if state in ("STARTING", "CRASHED", "STOPPING", "ABSENT"):
+            return f"The server is {state}: it is benchmarked when it is READY."
+        return None
+
+    def why_not_launching(self, action: Action) -> str | None:
+        """A server that is being measured is not restarted by a slip of the finger."""
+        run = self._followed
+        if run is not None and action.changes:
+            done = run.progress
+            return f"A benchmark is under way ({done.done} of {done.asked}); esc ends it first."
+        return super().why_not_launching(action)
+
+    def launch_keys(self) -> tuple[Action, ...]:
+        """Those of benchmarks behind those of launches; while one is measured nothing is launched."""
+        if self._followed is not None:
+            return ()
+        keys = super().launch_keys()
+        if self.bench is not None and self.why_not_bench() is None:
+            keys = (*keys, BY_ID["bench.run"])
+        return keys
+
+    # --- actions
+
+    def action_bench_run(self) -> None:
+        """The usual one, at once; asked first on a node that has a guard. While one runs: the way to end it."""
+        if self._followed is not None:
+            self._ask_to_end(self._followed)
+            return
+        load = self._usual_load()
+        if load is None:
+            return
+        if self.guarded is not None and self.guarded() is not None:
+            self._choose(load, asking=True)
+        else:
+            self._begin_bench(load)
+
+    def action_bench_choose(self) -> None:
+        """Which one, and who sends it."""
+        if self._followed is not None:
+            self.say("A benchmark is under way; one at a time. esc ends it.")
+            return
+        load = self._usual_load()
+        if load is not None:
+            self._choose(load, asking=False)
+
+    def _usual_load(self) -> Load | None:
+        why_not = self.why_not_bench()
+        if why_not is not None or self.bench is None:
+            self.say(why_not or "Nothing is benchmarked from here.")
+            return None
+        try:
+            presets = self.bench.presets()
+        except EagletuiError as error:
+            self.say(said(str(error)), severity="error")
+            return None
+        return next((one for one in presets if one.preset == DEFAULT_PRESET), presets[0] if presets else None)
+
+    def _choose(self, load: Load, *, asking: bool) -> None:
+        if self.bench is None:
+            return
+        from eagletui.ui.screens.bench_choice import BenchChoice
+
+        guard = self.guarded() if self.guarded is not None else None
+        last = self.last_result
+        rate = None if last is None or last.tok_s is None else last.tok_s.mean
+
+        def chosen(wanted: Load | None) -> None:
+            if wanted is not None:
+                self._begin_bench(wanted)
+
+        self.open_dialog(
+            BenchChoice(
+                self.bench.presets(), self.bench.runners(), load, self.seen(), guard=guard, asking=asking, rate=rate
+            ),
+            chosen,
+        )
+
+    def _begin_bench(self, load: Load) -> None:
+        why_not = self.why_not_bench()
+        if why_not is not None or self.bench is None or self._followed is not None:
+            self.say(why_not or "A benchmark is under way; one at a time.")
+            return
+        try:
+            run = self.bench.begin(load)
+        except EagletuiError as error:
+            self._end_bench(Benched(load, _nothing(), problem=said(str(error))))
+            return
+        self._followed, self._benched = run, None
+        self.run_worker(self._follow(run), name="benchmark", exit_on_error=False)
+        self.show_bench(self.benched)
+
+    async def _follow(self, run: BenchRun) -> None:
+        try:
+            result = await run.wait()
+        except EagletuiError as error:
+            self._end_bench(Benched(run.load, run.progress, problem=said(str(error))))
+        else:
+            self._end_bench(Benched(run.load, run.progress, result))
+        finally:
+            self._followed = None
+            self.repaint()
+
+    def _end_bench(self, ended: Benched) -> None:
+        self._followed, self._benched = None, ended
+        if ended.problem is not None:
+            self.say(f"Benchmark {said(ended.load.preset)}: {ended.problem}", severity="error")
+        elif ended.result is not None and ended.result.failures:
+            worst = max(ended.result.failures, key=lambda one: one.count)
+            status = "" if worst.status is None else f"{worst.status} "
+            self.say(
+                f"{fmt.plural(len_failed(ended.result), 'request')} failed: {status}{said(worst.text)}",
+                severity="warning",
+            )
+        self.repaint()
+
+    def _ask_to_end(self, run: BenchRun) -> None:
+        if self.twice("abort-bench"):
+            run.abort()
+            self.say("It is ended; what was measured until now is kept, marked as not complete.")
+        else:
+            self.say("Again ends the benchmark; what was measured until now is kept, marked as not complete.")
+        self.show_bench(self.benched)
+
+    def abort_or_close(self) -> bool:
+        """Esc on the main screen: of a benchmark first, then as before."""
+        if self._followed is not None:
+            self._ask_to_end(self._followed)
+            return True
+        if self._benched is not None and self.busy is None:
+            self._benched = None
+            self.repaint()
+            return True
+        return super().abort_or_close()
+
+    def may_quit(self) -> bool:
+        """While something is measured, only at the second press."""
+        if self._followed is not None and not self.twice("quit"):
+            self.say(
+                "A benchmark is under way: q again ends it; what was measured until now is kept.", severity="warning"
+            )
+            return False
+        return super().may_quit()
+
+
+def _nothing() -> BenchProgress:
+    from eagletui.bench.outcome import BenchProgress
+
+    return BenchProgress("ended")
