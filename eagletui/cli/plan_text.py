@@ -9,13 +9,14 @@ from eagletui.cli.wait_text import safe
 from eagletui.launching.operator import DryCommand
 from eagletui.launching.plan import Check, Plan
 from eagletui.servers.model import Server
+from eagletui.shell.masking import MASK
 from eagletui.ui.format import UNKNOWN, duration, gib, plural
 
 LABEL_CELLS = 10
 SIGNS = {"ok": "✓", "warn": "!", "fail": "✗", "unknown": "?"}
 _COLOURS = {"ok": "32", "warn": "33", "fail": "31", "unknown": "33"}
 _HEADS = {"start": "Start", "stop": "Stop", "restart": "Restart"}
-MASK_NOTE = "Masked values stand as ••• here; the node gets the values themselves."
+MASK_NOTE = f"Masked values stand as {MASK} here; the node gets the values themselves."
 
 
 def _row(label: str, text: str) -> str:

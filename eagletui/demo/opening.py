@@ -10,6 +10,7 @@ from eagletui.demo import shape
 from eagletui.demo.launches import CHILD_PID, KEEPER_TEXT, PROCESS_S, Kept, records_of
 from eagletui.demo.neighbours import SHIM_PID, lock_of_lena, shim
 from eagletui.demo.processes import ENVIRONMENT, HOME, SESSION, UID, USER, Proc
+from eagletui.shell.masking import MASK
 
 if TYPE_CHECKING:
     from eagletui.demo.engine import Engine
@@ -69,7 +70,7 @@ def _record(world: World, engine: Engine, keeper: Proc) -> None:
     world.files.make_directory(f"{folder}/launch", UID, at, 0o700, parents=True)
     process = engine.processes(at)[0]
     identities = {one.pid: [one.pid, world.ticks(one)] for one in (keeper, process)}
-    secret = {name: "•••" if name == "HF_TOKEN" else value for name, value in ENVIRONMENT.items()}
+    secret = {name: MASK if name == "HF_TOKEN" else value for name, value in ENVIRONMENT.items()}
     family = [[one.pid, world.ticks(one)] for one in engine.processes(world.opened)]
     record = {
         "schema": "eagletui.launch/1", "id": folder.rpartition("/")[2], "kind": "start", "created": f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%SZ}",

@@ -14,7 +14,7 @@ from eagletui.servers.record import Record
 
 @dataclass(frozen=True, slots=True)
 class DryCommand:
-    """A command of the sequence as it would run: the script's name and text, its arguments and stdin, masked (a marked `•••`)."""
+    """A command of the sequence as it would run: the script's name and text, its arguments and stdin, masked (`***`)."""
 
     step: str
     name: str

@@ -21,7 +21,9 @@ import pytest
 
 from eagletui.cli.configured import configured
 from eagletui.cli.main import main
+from eagletui.cli.plan_text import MASK_NOTE
 from eagletui.errors import EagletuiError
+from eagletui.shell.masking import MASK
 from tests.e2e.bare_terminal import BareTerminal, bare_terminal
 from tests.engine import CANARY
 from tests.requires import require
@@ -163,7 +165,8 @@ def test_a_server_that_was_started_by_hand_is_restarted_and_launched_again_from_
     status, out, _ = place.on_port("restart", "--dry-run")
     assert out.count("# script signal\n") == 1
     assert 'send "$name" "$pid" "$started"' in out
-    assert "•••" in out
+    assert f"# {MASK_NOTE}\n" in out
+    assert MASK in MASK_NOTE
     assert lives(old)
     assert not (place.home / ".local/state/eagletui").exists()
 
