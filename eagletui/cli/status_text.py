@@ -32,7 +32,8 @@ def _server(server: ServerModel) -> Iterator[str]:
             f"  running {number(tokens.running)}  queued {number(tokens.queued)}{old}"
         )
     if server.launch is not None:
-        profile = f"  profile {plain(server.launch.profile)}" if server.launch.profile is not None else ""
+        names = [plain(one) for one in (server.launch.profile, server.launch.variant) if one is not None]
+        profile = f"  profile {' / '.join(names)}" if names else ""
         yield f"          launched by {server.launch.by}{profile}  ({plain(server.launch.id)})"
     grown = f", grew {seconds(server.log_age_s)} ago" if server.log_age_s is not None else ""
     yield f"          log {plain(server.log or UNKNOWN)}{grown}"

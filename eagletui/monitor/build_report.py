@@ -93,7 +93,8 @@ def _reason_text(one: Assessment) -> str:
 def _launch(record: Record | None) -> LaunchModel | None:
     if record is None:
         return None
-    return LaunchModel(id=shown(record.id), profile=None if record.profile is None else _masked(record.profile))
+    profile, variant = (None if one is None else _masked(one) for one in (record.profile, record.variant))
+    return LaunchModel(id=shown(record.id), profile=profile, variant=variant)
 
 
 def _server(one: Assessment, now: float) -> ServerModel:

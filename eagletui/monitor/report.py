@@ -63,10 +63,11 @@ class ThroughputModel(_Model):
 
 
 class LaunchModel(_Model):
-    """What launched a server: the id of its record on the node, the profile (null: none was used), and who."""
+    """What launched a server: the id of its record on the node, the profile (null: none was used) and its variant (null: none), and who."""
 
     id: str
     profile: str | None
+    variant: str | None = None
     by: Literal["eagletui"] = "eagletui"
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from eagletui.cli.status_text import status_text
 from eagletui.history.store import History
 from eagletui.launching import records
 from eagletui.launching.recipe import Recipe
@@ -70,7 +71,7 @@ async def launched(place: Place, recipe: Recipe) -> Record:
     while True:
         (kept,) = [one for one in (await records.read_records(place.node)).records if one.record.id == record.id]
         if kept.record.process is not None:
-            record = replace(kept.record, boot=boot(), engine="sglang", profile="tiny", step="watch")
+            record = replace(kept.record, boot=boot(), engine="sglang", profile="tiny", variant="steps2", step="watch")
             await records.update(place.acting, record)
             return record
         assert time.monotonic() < end
@@ -104,9 +105,16 @@ async def test_a_launch_is_followed_from_its_script_to_its_stop(home: Path) -> N
             assert texts(ready)[0] == "preparing the model"
 
             node = LocalNode()
-            (server,) = (await survey(node, port=place.port)).servers
+            told = await survey(node, port=place.port)
+            (server,) = told.servers
+            assert f"launched by eagletui  profile tiny / steps2  ({record.id})" in status_text(told, place.port)
             assert server.launch is not None
-            assert server.launch.model_dump() == {"id": record.id, "profile": "tiny", "by": "eagletui"}
+            assert server.launch.model_dump() == {
+                "id": record.id,
+                "profile": "tiny",
+                "variant": "steps2",
+                "by": "eagletui",
+            }
             await node.aclose()
 
             await until(monitor, lambda _: kept(history) is not None, 15)
