@@ -14,6 +14,9 @@ signal PORTS TOKEN NAME BOOT PID:STARTED ...      NAME is TERM or KILL; BOOT the
 
 In one iteration of the loop the token is compared, and the process's start time, uid, name and place above us are read anew, and then the shell's own `kill`
 is called, with nothing in between. A zombie whose threads live on is signalled.
+
+`kept-log` (scripts.py) has SEND as well, for the reader that it started itself, its own child by parent and start time; it watches and acts on no server, so it
+has no lock, and nothing to compare.
 """
 
 from __future__ import annotations
