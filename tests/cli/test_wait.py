@@ -104,7 +104,7 @@ def test_a_start_is_told_event_by_event(tmp_path: Path) -> None:
     port = free_port()
     with (
         waiting(tmp_path, "local", "--port", str(port), "--json") as waiter,  # before there is anything to wait for
-        running_engine(tmp_path, pace_s=0.3, port=port),
+        running_engine(tmp_path, pace_s=0.6, port=port),
     ):
         status, events, err = waiter.end()
         waiter.leaves_nothing()
@@ -156,8 +156,8 @@ def test_what_ends_by_itself(tmp_path: Path) -> None:
     dying.mkdir()
     standing.mkdir()
     with (
-        running_engine(dying, pace_s=0.5) as engine,
-        running_engine(standing, pace_s=0.5) as other,
+        running_engine(dying, pace_s=3) as engine,
+        running_engine(standing, pace_s=3) as other,
         waiting(tmp_path, "local", "--port", str(engine.port), "--json") as waiter,
         waiting(tmp_path, "local", "--port", str(other.port), "--json") as still,
         waiting(tmp_path, "local", "--port", str(free_port())) as lone,
