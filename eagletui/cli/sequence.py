@@ -70,6 +70,7 @@ def _launch_options(function: F) -> F:
             click.option("--profile", metavar="P", help="Launch from this profile of the configuration."),
             click.option("--variant", metavar="V", help="With the flags of this variant of the profile."),
             click.option("--set", "changes", multiple=True, metavar="FLAG=VALUE", help="Change a flag: FLAG=VALUE, FLAG for a switch, FLAG= removes it."),
+            click.option("--back", is_flag=True, help="What became ready last, as it was launched then."),
             click.option("--launcher", metavar="L", help="setsid (default), tmux, systemd, docker or podman."),
             click.option("--again", is_flag=True, help="Do it although it was refused as of no help."),
             click.option("--wait", "waits", is_flag=True, help="Follow the start until it is ready or certainly will not be."),
@@ -119,12 +120,21 @@ def _common_options(function: F) -> F:
 @_common_options
 def restart(
     node: str, port: int | None, ssh_config: Path | None, speed: float | None, scenario: str | None,
-    profile: str | None, variant: str | None, changes: tuple[str, ...], launcher: str | None, again: bool, waits: bool, timeout_s: float | None,
+    profile: str | None, variant: str | None, changes: tuple[str, ...], launcher: str | None, back: bool, again: bool, waits: bool, timeout_s: float | None,
     pid: int | None, grace_s: float | None, keep_leftovers: bool, dry_run: bool, yes: bool, confirm: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Run the whole sequence."""
     wish = _wish(
-        "restart", port, profile, variant, changes, launcher, again=again, pid=pid, keep_leftovers=keep_leftovers
+        "restart",
+        port,
+        profile,
+        variant,
+        changes,
+        launcher,
+        back=back,
+        again=again,
+        pid=pid,
+        keep_leftovers=keep_leftovers,
     )
     asked = Asked(dry_run, yes, confirm, waits, timeout_s, as_json, grace_s)
     return _run(node, ssh_config, speed, scenario, wish, asked)
@@ -141,11 +151,11 @@ def restart(
 @_common_options
 def start(
     node: str, port: int | None, ssh_config: Path | None, speed: float | None, scenario: str | None,
-    profile: str | None, variant: str | None, changes: tuple[str, ...], launcher: str | None, again: bool, waits: bool, timeout_s: float | None,
+    profile: str | None, variant: str | None, changes: tuple[str, ...], launcher: str | None, back: bool, again: bool, waits: bool, timeout_s: float | None,
     dry_run: bool, yes: bool, confirm: str | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Check that nothing is in the way, and launch."""
-    wish = _wish("start", port, profile, variant, changes, launcher, again=again)
+    wish = _wish("start", port, profile, variant, changes, launcher, back=back, again=again)
     asked = Asked(dry_run, yes, confirm, waits, timeout_s, as_json, None)
     return _run(node, ssh_config, speed, scenario, wish, asked)
 
@@ -174,7 +184,7 @@ def stop(
 
 def _wish(
     kind: Kind, port: int | None, profile: str | None, variant: str | None, changes: tuple[str, ...], launcher: str | None, *,
-    again: bool = False, pid: int | None = None, keep_leftovers: bool = False,
+    back: bool = False, again: bool = False, pid: int | None = None, keep_leftovers: bool = False,
 ) -> Wish:  # fmt: skip
     """Raises UsageError for a change that cannot be understood."""
     from eagletui.engines.command_line import BadChangeError, parse_change
@@ -186,8 +196,10 @@ def _wish(
         raise UsageError(f"--set: {error}") from None
     if variant is not None and profile is None:
         raise UsageError("--variant is of a profile: name it with --profile")
+    if back and profile is not None:
+        raise UsageError("--back and --profile both say what to launch: name one of them")
     return Wish(
-        kind, port=port, pid=pid, profile=profile, variant=variant, changes=told, launcher=launcher, again=again,
+        kind, port=port, pid=pid, profile=profile, variant=variant, changes=told, launcher=launcher, again=again, back=back,
         remove_leftovers=not keep_leftovers,
     )  # fmt: skip
 

@@ -19,14 +19,16 @@ HEADS = {
 }  # fmt: skip
 OFFERS = {
     "retry": "try it again",
-    "show-holder": "`eagletui status NODE` shows who holds the GPU",
-    "restore": "launch the previous command again: `eagletui start NODE`",
+    "show-holder": "see who holds the GPU: `eagletui connect NODE`",
+    "restore": "launch again what became ready last: `eagletui start NODE --back`",
     "start": "launch what was going to be launched: `eagletui start NODE`",
     "go-on": "go on where it stands: run the same command again",
     "end-orphans": "end the processes that are left, one by one, on the screen: `eagletui connect NODE`",
     "look-at-log": "read its log: `eagletui explain LOG`",
 }
 """What an offer means on the command line."""
+SIMULATED = "demo"
+ITS_OWN = "this simulated node ends with the command; on the screen it stays: `eagletui connect demo`"
 
 
 def elapsed(step: Step, now: float) -> float | None:
@@ -76,6 +78,9 @@ def end_lines(progress: Progress, node: str, *, colour: bool) -> Iterator[str]:
     if progress.exit_status is not None:
         yield f"  exit status {progress.exit_status}"
     yield from (f"  │ {safe(line)}" for line in progress.printed)
+    if node == SIMULATED and progress.offers:
+        yield f"  {ITS_OWN}"
+        return
     for offer in progress.offers:
         said = OFFERS[offer].replace("NODE", safe(node))
         if "LOG" in said:
