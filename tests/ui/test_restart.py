@@ -9,7 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from eagletui.launching.plan import Check, Plan, Wish
+from eagletui.cli.plan_text import plan_lines
+from eagletui.launching.plan import Check, Kept, Plan, Wish
 from eagletui.launching.steps import StepName
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.servers.record import Record
@@ -99,6 +100,22 @@ def test_a_plan_tells_what_stops_what_runs_how_it_differs_and_what_others_have()
     assert "removed after the stop" in text
     assert SECRET not in rows(PLAN, unfolded=True)
     assert "--api-key ***" in rows(PLAN, unfolded=True)
+
+
+def test_what_starts_again_in_a_unit_has_its_own_folder_log_and_limit() -> None:
+    plan = made.asking_plan()
+    assert plan.recipe is not None
+    recipe = replace(plan.recipe, launcher="systemd", handle="sgl.service", kept_log="unit sgl.service")
+    kept = Kept("unit", "user unit sgl.service")
+    for told in (
+        rows(replace(plan, recipe=recipe, kept=kept, stopped_by="the unit sgl.service")),
+        "\n".join(plan_lines(replace(plan, recipe=recipe, kept=kept, stopped_by="the unit sgl.service"), colour=False)),
+    ):
+        assert re.search(r"[Ll]ogs to +unit sgl\.service$", told, re.MULTILINE)
+        assert "as unit sgl.service has it" in told
+        assert f"in {plan.recipe.cwd}" not in told
+        assert plan.recipe.log not in told
+        assert re.search(r"the unit sgl\.service ends it|as long as its unit allows", told)
 
 
 def test_a_plan_fits_every_width_and_a_long_value_is_told_from_where_it_differs() -> None:

@@ -78,7 +78,9 @@ def _parts(plan: Plan, shown: Shown, width: int, *, each: bool) -> Iterator[list
     yield _labelled("Stops" if plan.kind != "start" else "Runs here", list(_stops(plan, shown, room)))
     if plan.recipe is not None:
         yield _labelled("Runs", list(_runs(plan, plan.recipe, shown, room)))
-        yield _labelled("Logs to", [((row, "text"),) for row in wrap(said(plan.recipe.log), room, 3)])
+        yield _labelled(
+            "Logs to", [((row, "text"),) for row in wrap(said(plan.recipe.kept_log or plan.recipe.log), room, 3)]
+        )
     yield _labelled("On GPUs", list(_holders(plan.holders, room)))
     yield _labelled("Others", list(_sentences(plan.others, "others", room)))
     yield _labelled("Left over", list(_leftovers(plan, room, each=each)))
@@ -167,7 +169,8 @@ def _stops(plan: Plan, shown: Shown, width: int) -> Iterator[Line]:
         yield from _wrapped("".join(text for text, _ in facts_line), "text", width)
     if plan.kind != "start":
         grace = (
-            "it drains without limit; k ends it" if not plan.grace_s
+            f"{said(plan.stopped_by)} ends it, as long as that allows; k ends what is left" if plan.stopped_by and plan.kept.kind == "unit"
+            else "it drains without limit; k ends it" if not plan.grace_s
             else f"it drains for {fmt.duration(plan.grace_s)} at most (k ends that), then it is killed"
         )  # fmt: skip
         yield from _wrapped(grace, "dim", width)
@@ -195,7 +198,10 @@ def _runs(plan: Plan, recipe: Recipe, shown: Shown, width: int) -> Iterator[Line
     )
     if plan.wish.changes and not named:
         head = [(f"{_SOURCES[recipe.source]}, changed", "text"), ("  ", "text")]
-    facts = [*([f"by {said(recipe.launcher)}"]), f"in {said(recipe.cwd)}", f"{fmt.plural(len(recipe.env), 'variable')}"]
+    if recipe.kept_log is None:
+        facts = [f"by {said(recipe.launcher)}", f"in {said(recipe.cwd)}", fmt.plural(len(recipe.env), "variable")]
+    else:
+        facts = [f"by {said(recipe.launcher)}, as {said(recipe.kept_log)} has it"]
     room = max(8, width - width_of(head))
     rows = wrap(" · ".join(facts), room, 2)
     yield (*head, (rows[0] if rows else "", "dim"))
@@ -238,7 +244,7 @@ def flag_word(name: str) -> str:
     return f"--{bare}" if len(bare) > 1 else f"-{bare}"
 
 
-def diff_rows(changes: Sequence[FlagChange], width: int) -> Iterator[Line]:
+def diff_rows(changes: Sequence[FlagChange], width: int, heads: tuple[str, str] = ("now", "then")) -> Iterator[Line]:
     """Flag, now, then: three columns; what does not fit its column stands on rows below the flag."""
     if not changes:
         return
@@ -248,10 +254,10 @@ def diff_rows(changes: Sequence[FlagChange], width: int) -> Iterator[Line]:
     value_cells = min(VALUE_CELLS, max(6, (width - 2 - flag_cells - 4) // 2), max(8, longest))
     if flag_cells + 2 * value_cells + 6 > width:
         flag_cells = max(10, width - 2 * value_cells - 6)
-    yield ((f"  {'flag':<{flag_cells}}  {'now':<{value_cells}}  then", "faint"),)
+    yield ((f"  {'flag':<{flag_cells}}  {heads[0]:<{value_cells}}  {heads[1]}", "faint"),)
     order = {"−": 0, "+": 1, "~": 2}
     for change, name in sorted(zip(changes, names, strict=True), key=lambda pair: order[sign_of(pair[0])]):
-        yield from _diff_row(change, name, flag_cells, value_cells, width)
+        yield from _diff_row(change, name, flag_cells, value_cells, width, heads)
 
 
 def sign_of(change: FlagChange) -> str:
@@ -259,7 +265,9 @@ def sign_of(change: FlagChange) -> str:
     return "+" if change.before is None else "−" if change.after is None else "~"
 
 
-def _diff_row(change: FlagChange, name: str, flag_cells: int, value_cells: int, width: int) -> Iterator[Line]:
+def _diff_row(
+    change: FlagChange, name: str, flag_cells: int, value_cells: int, width: int, heads: tuple[str, str]
+) -> Iterator[Line]:
     sign = sign_of(change)
     role = _CHANGES[sign]
     before, after = (said(one) if one is not None else "" for one in (change.before, change.after))
@@ -274,7 +282,7 @@ def _diff_row(change: FlagChange, name: str, flag_cells: int, value_cells: int, 
         return
     texts = _from_where_they_differ(*texts)
     yield ((f"{sign} ", role), (cut(name, width - 2), "text"))
-    for label, text, its in (("now ", texts[0], "dim"), ("then", texts[1], "text bold")):
+    for label, text, its in ((heads[0], texts[0], "dim"), (heads[1], texts[1], "text bold")):
         if text:
             for at, row in enumerate(wrap(text, max(8, width - 10), VALUE_ROWS)):
                 yield ((f"    {'' if at else label:<4}  ", "faint"), (row, its))
