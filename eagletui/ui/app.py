@@ -27,7 +27,7 @@ from eagletui.ui.panes.card import has_card
 from eagletui.ui.panes.log import Found
 from eagletui.ui.panes.pane import Pane, is_undecided
 from eagletui.ui.panes.startup import Evidence, Offered
-from eagletui.ui.panes.throughput import ThroughputPane
+from eagletui.ui.panes.throughput import Canvas, ThroughputPane
 from eagletui.ui.screens.choosers import ServerChooser, ThemeChooser
 from eagletui.ui.screens.explain import ExplainScreen
 from eagletui.ui.screens.help import HelpScreen
@@ -225,6 +225,11 @@ class EagleApp(BenchActions):
         """See BenchActions."""
         if self._main.is_running and not self._left:
             self._main.show_bench(shown, self._clock())
+
+    @property
+    def canvas(self) -> Canvas | None:
+        """See BenchActions."""
+        return self._main.query_one(ThroughputPane).canvas
 
     def open_dialog(self, dialog: Screen[Result], callback: Callable[[Result | None], None] | None = None) -> bool:
         """See LaunchActions."""

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from eagletui.bench.load import Load
     from eagletui.bench.outcome import BenchProgress, Result
     from eagletui.bench.runner import Bench, BenchRun
+    from eagletui.launching.plan import Wish
+    from eagletui.ui.ledger import Ledger
+    from eagletui.ui.panes.throughput import Canvas
+    from eagletui.ui.screens.experiments import Again, TabName
 
 DEFAULT_PRESET = "quick"
 """What `b` runs; the configuration may say what that name is."""
@@ -30,9 +34,10 @@ PAINT_S = 0.1
 
 
 class BenchActions(LaunchActions):
-    """What the app can do about benchmarks. `bench` None: it is not there yet, or this source has none."""
+    """What the app can do about benchmarks. `bench`, `ledger` None: not there yet, or this source has none."""
 
     bench: Bench | None = None
+    ledger: Ledger | None = None
     guarded: Callable[[], str | None] | None = None
     """Why it is asked before this node gets a load; None where it is not."""
     _benched: Benched | None = None
@@ -44,6 +49,10 @@ class BenchActions(LaunchActions):
     def show_bench(self, shown: Benched | None) -> None:
         """Draw the row of a benchmark, or none."""
         raise NotImplementedError
+
+    def use_ledger(self, ledger: Ledger) -> None:
+        """The history has come (on the app's thread)."""
+        self.ledger = ledger
 
     def use_bench(self, bench: Bench, guarded: Callable[[], str | None] | None = None) -> None:
         """It has come (on the app's thread). `guarded`: a sentence where somebody should be asked before the node gets a load."""
@@ -203,6 +212,10 @@ class BenchActions(LaunchActions):
 
     def _end_bench(self, ended: Benched) -> None:
         self._followed, self._benched = None, ended
+        for dialog in self.screen_stack:
+            reload = getattr(dialog, "reload", None)
+            if reload is not None:
+                reload()
         if ended.problem is not None:
             self.say(f"Benchmark {said(ended.load.preset)}: {ended.problem}", severity="error")
         elif ended.result is not None and ended.result.failures:
@@ -221,6 +234,51 @@ class BenchActions(LaunchActions):
         else:
             self.say("Again ends the benchmark; what was measured until now is kept, marked as not complete.")
         self.show_bench(self.benched)
+
+    # --- what was measured
+
+    @property
+    def canvas(self) -> Canvas | None:
+        """What draws lines; None before it is loaded."""
+        return None
+
+    def action_history_experiments(self) -> None:
+        """The runs."""
+        self._open_experiments("runs")
+
+    def action_history_launches(self) -> None:
+        """The launches."""
+        self._open_experiments("launches")
+
+    def _open_experiments(self, tab: TabName) -> None:
+        if self.ledger is None:
+            self.say("No history is kept here.")
+            return
+        from eagletui.ui.screens.experiments import ExperimentsScreen
+
+        def wall() -> float:
+            snapshot = self.seen()
+            return snapshot.wall + self.moment() - snapshot.at
+
+        def chosen(again: Again | None) -> None:
+            if again is not None:
+                self._launch_again(again)
+
+        self.open_dialog(ExperimentsScreen(self.ledger, self.seen().node, wall, tab=tab, canvas=self.canvas), chosen)
+
+    def _launch_again(self, again: Again) -> None:
+        """Its plan."""
+        if not self._begin_of("server.restart"):
+            return
+        from eagletui.ui.relaunch import wish_for
+
+        snapshot = self.seen()
+        known = {} if self.operator is None else {one: self.operator.variants(one) for one in self.operator.profiles()}
+        wish: Wish | str = wish_for(again.entry, again.command, snapshot.server, known)
+        if isinstance(wish, str):
+            self.say(wish, severity="warning")
+        else:
+            self._open_plan(wish)
 
     def abort_or_close(self) -> bool:
         """Esc on the main screen: of a benchmark first, then as before."""

@@ -133,3 +133,8 @@ def ago(seconds: float) -> str:
 def moment(at: float, *, year: bool = False) -> str:
     """`12-01 10:31`, in the terminal's zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S" if year else "%m-%d %H:%M", time.localtime(at))
+
+
+def day_or_time(at: float, wall: float) -> str:
+    """`10:31` within a day, else `11-29`: for a column beside `ago`."""
+    return time.strftime("%H:%M" if abs(wall - at) < DAY_S else "%m-%d", time.localtime(at))

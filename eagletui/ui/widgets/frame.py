@@ -141,6 +141,8 @@ class Frame(Painted):
         super().__init__(id=id)
         self.tabs: tuple[TabLabel, ...] = ()
         """When panes share one place; drawn instead of the number in the title."""
+        self.tab: str | None = None
+        """Which of them is shown; None: the one with this frame's id."""
         self.offset_y = 0
         self.overflow = 0
         self._tab_spans: list[tuple[int, int, str]] = []
@@ -193,7 +195,7 @@ class Frame(Painted):
         if self.tabs:
             at = 3
             for pane, number, label, mark in self.tabs:
-                active = pane == self.id
+                active = pane == (self.tab or self.id)
                 spans: list[Span] = [
                     (number, "key" if active else "faint"),
                     (f" {clean(label)}", "text bold" if active else "dim"),
