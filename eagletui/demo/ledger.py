@@ -136,16 +136,24 @@ def record_create(world: World, args: Sequence[bytes], data: bytes, now: float) 
     return _put(world, record, kept if parts[1] else {"record.json": parts[0]}, now)
 
 
+_PROCESS: Final = re.compile(r"(?:[2-9]|[1-9][0-9]{1,6}) (?:0|[1-9][0-9]{0,18})")
+
+
 def record_update(world: World, args: Sequence[bytes], data: bytes, now: float) -> Answer:
     """record.json in the place of what it was."""
     fence(world, args, now)
     record = id_of(word(args, 2))
-    if len(args) != 4:
+    if len(args) not in {4, 6}:
         return refused("not a length", 2)
+    process = " ".join(word(args, n) for n in range(4, len(args)))
+    if process and not _PROCESS.fullmatch(process):
+        return refused("not a process", 2)
     if not world.files.is_directory(f"{ROOT}/{record}"):
         return lines(["missing"], 3)
     parts = _parts([word(args, 3)], data)
     world.files.write(f"{ROOT}/{record}/record.json", parts[0], UID, now, 0o600)
+    if process and world.files.get(f"{ROOT}/{record}/process") is None:
+        world.files.write(f"{ROOT}/{record}/process", f"{process}\n".encode(), UID, now, 0o600)
     return lines([f"done {hexed(f'{ROOT}/{record}')}"])
 
 

@@ -204,7 +204,8 @@ async def update(acting: Acting, record: Record) -> str | None:
     """
     if record.newer:
         return None
-    done = await acting.run(ask_record_update(acting.fence.arguments, record.id, encode_record(record)))
+    process = record.process if record.keeper is None else None  # no keeper of ours has written it
+    done = await acting.run(ask_record_update(acting.fence.arguments, record.id, encode_record(record), process))
     answer = parse_record_answer(done.exit_status, done.stdout)
     return None if acting.dry or answer.done else _not_written(answer, done)
 

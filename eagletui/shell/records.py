@@ -15,7 +15,8 @@ records COUNT          reads only; the newest COUNT of this machine, and beyond 
     exit status)  exit STATUS\n   \0@json\n  the bytes of record.json, at most 256 KiB.    At the end  \0@done\n.
     Where there is nowhere to look:  @none REASON\n instead of all
 record-create PORTS TOKEN ID RECORD ARGV ENV CWD LOG LIMITS     the last six: bytes of the parts that follow on stdin, in this order; ARGV 0: no launch/
-record-update PORTS TOKEN ID RECORD                             the same for record.json alone
+record-update PORTS TOKEN ID RECORD [PID STARTED]               the same for record.json alone; PID and STARTED go to the file `process`, where there is none
+    yet: of what was launched without our keeper (a unit or a container that exists)
 record-copy PORTS TOKEN NEW OLD RECORD ARGV CWD LOG             launch/ of OLD for NEW, which must not be there yet. Parts of 0 bytes are as in OLD (LOG has
     to be given). ARGV: words, each followed by NUL:  `@N` the Nth word of OLD's argv from 0,  `+TEXT` a new word
 record-prune PORTS TOKEN KEEP                                   takes away all but the newest KEEP, but none whose keeper or process lives
@@ -159,15 +160,19 @@ RECORD_UPDATE: Final = Script(
     + _WRITE
     + r"""
 id=${1:-}; id_is_well "$id" || wrong 'not an id'
-[ $# -eq 2 ] || wrong 'not a length'
+[ $# -eq 2 ] || [ $# -eq 4 ] || wrong 'not a length'
 case ${2:-} in ''|*[!0-9]*|0*|?????????*) wrong 'not a length';; esac
+case ${3:-2} in ''|*[!0-9]*|0*|1|????????*) wrong 'not a process';; esac
+case ${4:-2} in ''|*[!0-9]*|0?*|????????????????????*) wrong 'not a process';; esac
 [ -d "$root/$id" ] || not_as_asked missing
 new=$root/.new-$id.$$
 mkdir "$new" || { new=; unwritable; }
 cat >"$new/record.json" || unwritable
 [ "$(wc -c <"$new/record.json")" -eq "$2" ] || not_as_asked cut
+if [ $# -eq 4 ]; then printf '%s %s\n' "$3" "$4" >"$new/process" || unwritable; fi
 fence
 mv -f "$new/record.json" "$root/$id/record.json" || unwritable
+if [ $# -eq 4 ] && [ ! -e "$root/$id/process" ]; then mv "$new/process" "$root/$id/process" || unwritable; fi
 rm -rf "$new"
 printf 'done %s\n' "$(printf '%s' "$root/$id" | hex)"
 exit 0
@@ -325,9 +330,12 @@ def ask_record_create(fence: tuple[str, str], record_id: str, record: bytes, lau
     return Command(RECORD_CREATE, (*fence, record_id, *_lengths(parts)), b"".join(parts))
 
 
-def ask_record_update(fence: tuple[str, str], record_id: str, record: bytes) -> Command:
-    """Replace record.json."""
-    return Command(RECORD_UPDATE, (*fence, record_id, str(len(record))), record)
+def ask_record_update(
+    fence: tuple[str, str], record_id: str, record: bytes, process: tuple[int, int] | None = None
+) -> Command:
+    """Replace record.json. `process`: (pid, start ticks) of what was launched without our keeper, which would have written it."""
+    told = () if process is None else tuple(str(number) for number in process)
+    return Command(RECORD_UPDATE, (*fence, record_id, str(len(record)), *told), record)
 
 
 def ask_record_copy(

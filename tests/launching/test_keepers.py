@@ -28,6 +28,7 @@ from eagletui.launching.lock import Lock, new_fence
 from eagletui.launching.operating import NodeOperator
 from eagletui.launching.plan import Declared, Kept, Wish
 from eagletui.launching.records import read_records
+from eagletui.monitor.survey import survey
 from eagletui.nodes.local import LocalNode
 from eagletui.shell.ownership import ask_ownership, parse_ownership
 from eagletui.shell.script import Command
@@ -150,6 +151,13 @@ async def test_a_declared_container_is_restarted_by_its_tool(container: Containe
     assert asked(container.folder, "docker", "stop") == [["container", "stop", "-t", "7", "sgl"]]
     assert ["container", "start", "sgl"] in asked(container.folder, "docker", "start")[1:]
 
+    (kept,) = (await read_records(LocalNode())).records
+    assert (kept.record.launcher, kept.record.handle, kept.record.log, kept.alive) == ("docker", "sgl", None, True)
+
+    told = await survey(LocalNode(), port=container.port)
+    assert [(one.pid, one.state) for one in told.servers] == [(container.pid, "ready")]
+    assert told.servers[0].launch is not None
+
     # By its record alone: no configuration, as another eagletui may have none.
     operator = NodeOperator(LocalNode(), name="local")
     plan = await operator.prepare(Wish("stop", port=container.port))
@@ -160,6 +168,8 @@ async def test_a_declared_container_is_restarted_by_its_tool(container: Containe
     assert (progress.ending, lives(new)) == ("done", False), progress.text
     (stopped,) = [one.record for one in (await read_records(LocalNode())).records if one.record.kind == "stop"]
     assert (stopped.launcher, stopped.handle) == ("docker", "sgl")
+    told = await survey(LocalNode(), port=container.port)
+    assert told.servers == [], "stopped, and no crash"
 
 
 async def test_what_is_not_declared_or_is_another_container_is_left_alone(container: Container) -> None:

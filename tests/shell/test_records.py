@@ -86,6 +86,10 @@ def test_a_records_life(place: Locked) -> None:
     assert answer(place, ask_record_create(place.fence, "2-b", b'{"two": 2}', None)).done
     assert answer(place, ask_record_update(place.fence, "1-a", b'{"one": 3}')).done
     assert answer(place, ask_record_update(place.fence, "9-z", b"{}")).word == "missing"
+    for pid in (os.getpid(), 77):  # of what no keeper of ours was with; who was written once stays
+        assert answer(place, ask_record_update(place.fence, "2-b", b'{"two": 2}', (pid, 5))).done
+    assert place.run(ask_record_update(place.fence, "2-b", b"{}", (1, 5)))[0] == 2
+    assert (place.records / "2-b" / "process").read_text() == f"{os.getpid()} 5\n"
     found = listed(place)
     assert [(one.id, one.launch, one.begun, one.json) for one in found.records] == [
         ("2-b", False, False, b'{"two": 2}'), ("1-a", True, False, b'{"one": 3}'),
