@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 
+from eagletui.bench.compare import rate_of
 from eagletui.bench.load import Load
 from eagletui.bench.outcome import Against, Conclusion, Result
 from eagletui.ui import format as fmt
@@ -26,24 +27,18 @@ def half_width(result: Result) -> float | None:
     return None if result.ci95 is None else (result.ci95[1] - result.ci95[0]) / 2
 
 
-def mean_rate(result: Result) -> float | None:
-    """tok/s of a request, on average: of repeats, as the interval is around it."""
-    if result.ci95 is not None:
-        return (result.ci95[0] + result.ci95[1]) / 2
-    return None if result.tok_s is None else result.tok_s.mean
-
-
 def rate_words(result: Result) -> str:
     """`82.2 ± 0.4`; `82.2` with one repeat."""
-    mean, half = mean_rate(result), half_width(result)
+    mean, half = rate_of(result), half_width(result)
     return fmt.number(mean, 1) + ("" if mean is None or half is None else f" ± {half:.1f}")
 
 
-def percent(delta: float | None) -> str:
-    """`+8.7 %`, `−0.3 %`."""
+def percent(delta: float | None, *, bare: bool = False) -> str:
+    """`+8.7 %`, `−0.3 %`; above a thousand without decimals. `bare`: its unit stands in the header."""
     if delta is None:
         return fmt.UNKNOWN
-    return f"{'−' if delta < 0 else '+'}{abs(delta):.1f} %"
+    size = f"{abs(delta):.1f}" if abs(delta) < 999 else f"{abs(delta):.0f}"
+    return f"{'−' if delta < 0 else '+'}{size}{'' if bare else ' %'}"
 
 
 def verdict_words(against: Against) -> Line:
@@ -60,7 +55,7 @@ def verdict_words(against: Against) -> Line:
 def result_words(result: Result) -> tuple[Line, ...]:
     """What came of a run, in parts of falling weight: the rate, the verdict, failures or that it was ended, the baseline."""
     parts: list[Line] = []
-    if mean_rate(result) is None:
+    if rate_of(result) is None:
         parts.append((("nothing was measured", "error"),))
     else:
         parts.append(((rate_words(result), "text bold"), (" tok/s", "dim")))

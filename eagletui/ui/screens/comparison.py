@@ -192,7 +192,7 @@ def _verdict_rows(entry: RunEntry, width: int) -> list[Line]:
     rows.append(((f"{'verdict':<{LABEL_CELLS}}", "dim"), *verdict_words(against)))
     if against.why:
         rows += labelled("", said(against.why), width, "dim")
-    if against.break_even is not None:
+    if against.break_even is not None and against.verdict != "not-comparable":
         rows.append(
             (
                 (f"{'breaks even':<{LABEL_CELLS}}", "dim"),

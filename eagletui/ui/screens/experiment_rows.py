@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from eagletui.bench.compare import rate_of
 from eagletui.bench.outcome import Spread
 from eagletui.launching.plan import FlagChange
 from eagletui.ui import format as fmt
-from eagletui.ui.bench_words import RUNNER_WORDS, SIGNS, ago, day_or_time, half_width, mean_rate, moment, percent
+from eagletui.ui.bench_words import RUNNER_WORDS, SIGNS, ago, day_or_time, half_width, moment, percent
 from eagletui.ui.ledger import Entry, LaunchEntry, RunEntry
 from eagletui.ui.screens.plan_rows import said
 from eagletui.ui.widgets.lines import Line, Span, cut, fit, marked, plain, width_of
@@ -18,7 +19,7 @@ E = TypeVar("E", bound=Entry)
 Mark = Literal["", "A", "B"]
 HEAD_CELLS = 4
 """Cursor, then the letter of what is marked for comparing, or the sign of the baseline."""
-FEWEST_NAME_CELLS = 22
+FEWEST_NAME_CELLS = 18
 """Of the variant, before other columns give way to it."""
 BASELINE_SIGN = "◆"
 
@@ -43,7 +44,7 @@ class Column(Generic[E]):
 class Order:
     """Sorted by which column, downwards or not."""
 
-    column: str = "when"
+    column: str = "ago"
     down: bool = True
 
 
@@ -95,7 +96,7 @@ def _speed(entry: RunEntry | None, wall: float) -> Line:
     """`  82.3 ± 0.7 `: the points stand below each other."""
     del wall
     result = entry.result if entry is not None else None
-    mean, half = (mean_rate(result), half_width(result)) if result is not None else (None, None)
+    mean, half = (rate_of(result), half_width(result)) if result is not None else (None, None)
     role = "text bold" if result is None or result.complete else "dim"
     return (
         (f"{fmt.number(mean, 1):>7}", role),
@@ -107,14 +108,14 @@ def _delta(entry: RunEntry | None, wall: float) -> Line:
     del wall
     if entry is None or entry.against is None:
         return (("" if entry is not None and entry.baseline else fmt.UNKNOWN, "dim"),)
-    return ((percent(entry.against.delta_pct), SIGNS[entry.against.verdict][2]),)
+    return ((percent(entry.against.delta_pct, bare=True), SIGNS[entry.against.verdict][2]),)
 
 
 def _verdict(entry: RunEntry, wall: float) -> Line:
     del wall
     if not entry.result.complete:
-        return (("ended early", "warning"),)
-    if mean_rate(entry.result) is None:
+        return (("cut short", "warning"),)
+    if rate_of(entry.result) is None:
         return (("✗ failed", "error"),)
     if entry.baseline:
         return ((f"{BASELINE_SIGN} baseline", "accent"),)
@@ -161,12 +162,12 @@ RUN_COLUMNS: tuple[Column[RunEntry], ...] = (
     Column("when", "started", 7, lambda one, wall: ((day_or_time(one.result.began, wall), "dim"),), lambda one: one.result.began, 6),
     Column("ago", "ago", 6, lambda one, wall: ((ago(max(0.0, wall - one.result.began)), "dim"),), lambda one: one.result.began, 3),
     Column("preset", "preset", 10, lambda one, _: ((said(one.result.load.preset), "dim"),), lambda one: one.result.load.preset, 5, right=False, down=False),
-    Column("speed", "tok/s ± 95 %", 14, _speed, lambda one: mean_rate(one.result), 0),
+    Column("speed", "tok/s ± 95 %", 14, _speed, lambda one: rate_of(one.result), 0),
     Column("ttft", "TTFT ms", 7, lambda one, _: ((fmt.number(p50(one.result.ttft_ms), 0), "text"),), lambda one: p50(one.result.ttft_ms), 2),
     Column("accept", "accept", 6, lambda one, _: ((fmt.number(one.result.accept_len, 2), "text"),), lambda one: one.result.accept_len, 4),
     Column("failed", "failed", 6, _failed, lambda one: float(one.result.failed), 7),
-    Column("delta", "Δ", 8, _delta, _of_against, 1),
-    Column("verdict", "verdict", 11, _verdict, _verdict_key, 0, right=False, down=False),
+    Column("delta", "Δ %", 6, _delta, _of_against, 1),
+    Column("verdict", "verdict", 10, _verdict, _verdict_key, 0, right=False, down=False),
     Column("note", "note", 24, lambda one, _: ((said(one.note), "dim"),), lambda one: one.note or None, 8, right=False, down=False),
 )  # fmt: skip
 LAUNCH_COLUMNS: tuple[Column[LaunchEntry], ...] = (
@@ -177,8 +178,8 @@ LAUNCH_COLUMNS: tuple[Column[LaunchEntry], ...] = (
     Column("ready", "ready in", 8, lambda one, _: ((fmt.duration(one.ready_s), "text"),), lambda one: one.ready_s, 1),
     Column("cold", "from", 6, _cold, lambda one: None if one.cold is None else float(one.cold), 7, right=False),
     Column("runs", "runs", 4, lambda one, _: ((fmt.count(one.runs) if one.runs else fmt.UNKNOWN, "dim"),), lambda one: float(one.runs), 6),
-    Column("speed", "best tok/s ±", 14, lambda one, wall: _speed(one.best, wall), lambda one: None if one.best is None else mean_rate(one.best.result), 3),
-    Column("delta", "Δ", 8, lambda one, wall: _delta(one.best, wall), lambda one: _of_against(one.best), 4),
+    Column("speed", "best tok/s ±", 14, lambda one, wall: _speed(one.best, wall), lambda one: None if one.best is None else rate_of(one.best.result), 3),
+    Column("delta", "Δ %", 6, lambda one, wall: _delta(one.best, wall), lambda one: _of_against(one.best), 4),
 )  # fmt: skip
 
 

@@ -9,11 +9,9 @@ from typing import ClassVar, Literal
 from textual.app import ComposeResult
 from textual.widgets import Input
 
-from eagletui.errors import EagletuiError
-from eagletui.monitor.aside import aside
 from eagletui.ui import format as fmt
-from eagletui.ui.bench_words import rate_words
-from eagletui.ui.ledger import Entry, Kept, LaunchEntry, Ledger, RunEntry
+from eagletui.ui.bench_words import moment, rate_words
+from eagletui.ui.ledger import Entry, LaunchEntry, Ledger, RunEntry
 from eagletui.ui.panes.throughput import Canvas
 from eagletui.ui.screens.comparison import CompareScreen, LaunchDetails, RunDetails
 from eagletui.ui.screens.experiment_rows import (
@@ -21,22 +19,22 @@ from eagletui.ui.screens.experiment_rows import (
     RUN_COLUMNS,
     Mark,
     Order,
+    changes_words,
     filtered,
     fitting,
     header,
     row,
     sorted_by,
 )
+from eagletui.ui.screens.ledger_sheet import LedgerSheet
 from eagletui.ui.screens.plan_rows import said
 from eagletui.ui.screens.run_plot import plot_rows
 from eagletui.ui.screens.sheet import Keys, Sheet, SheetView
 from eagletui.ui.screens.table_view import TableView
 from eagletui.ui.widgets.frame import Tab, View
 from eagletui.ui.widgets.key_row import KeyHint, KeyRow
-from eagletui.ui.widgets.lines import EMPTY, Line, clean, wrap
+from eagletui.ui.widgets.lines import EMPTY, Line, clean, cut, wrap
 
-READ_S = 10.0
-"""Longer than SQLite waits for others, with its tries; then it is told."""
 PLOT_ROWS = 14
 LEAST_TABLE_ROWS = 6
 TAB_NAMES: dict[str, str] = {"runs": "Runs", "launches": "Launches"}
@@ -52,7 +50,7 @@ class Again:
     command: tuple[str, ...] = ()
 
 
-class ExperimentsScreen(Sheet[Again | None]):
+class ExperimentsScreen(LedgerSheet[Again | None]):
     """Gives a variant to launch again, or None. `wall` tells the time now."""
 
     BINDINGS: ClassVar[list[Keys]] = [
@@ -71,14 +69,11 @@ class ExperimentsScreen(Sheet[Again | None]):
         tab: TabName = "runs",
         canvas: Canvas | None = None,
     ) -> None:
-        super().__init__()
-        self._ledger = ledger
+        super().__init__(ledger)
         self._node = node
         self._wall = wall
         self.tab_name: TabName = tab
         self._canvas = canvas
-        self.kept: Kept | None = None
-        self._problem: str | None = None
         self._orders: dict[str, Order] = {"runs": Order(), "launches": Order()}
         self._at: dict[str, str | None] = {"runs": None, "launches": None}
         """Id of the entry under the cursor: it stays with it when the order changes."""
@@ -109,36 +104,6 @@ class ExperimentsScreen(Sheet[Again | None]):
     def _name_tabs(self) -> None:
         self.sheet.tabs = (("runs", "e", "Runs", ""), ("launches", "l", "Launches", ""))
         self.sheet.tab = self.tab_name
-
-    # --- what is kept
-
-    def reload(self) -> None:
-        """Look again: a run ended, or something was written."""
-        self.run_worker(self._looking(), name="history", exclusive=True, exit_on_error=False)
-
-    async def _looking(self) -> None:
-        try:
-            self.kept = await aside(self._ledger.look, READ_S)
-            self._problem = None
-        except EagletuiError as error:
-            self._problem = said(str(error))
-        except TimeoutError:
-            self._problem = f"The history did not answer within {READ_S:.0f} s."
-        self.redraw()
-
-    def _write(self, work: Callable[[], None], told: str) -> None:
-        self.run_worker(self._writing(work, told), name="history-write", exit_on_error=False)
-
-    async def _writing(self, work: Callable[[], None], told: str) -> None:
-        try:
-            await aside(work, READ_S)
-        except EagletuiError as error:
-            self._say(said(str(error)), severity="error")
-        except TimeoutError:
-            self._say(f"It was not written: the history did not answer within {READ_S:.0f} s.", severity="error")
-        else:
-            self._say(told)
-            await self._looking()
 
     # --- what is shown
 
@@ -181,8 +146,8 @@ class ExperimentsScreen(Sheet[Again | None]):
         """The table, and the plot below it."""
         entries = self.entries
         title: Line = (("Experiments", "text bold"), (f"  on {clean(self._node)}", "dim"))
-        if self._problem is not None or not entries:
-            return View(self._empty(width), title, self._summary(0), border="error" if self._problem else "focus")
+        if self.problem is not None or not entries:
+            return View(self._empty(width), title, self._summary(0), border="error" if self.problem else "focus")
         plot = self._plot(width, height)
         room = max(1, height - len(plot) - 1)
         self._page = room
@@ -197,7 +162,7 @@ class ExperimentsScreen(Sheet[Again | None]):
             first = 1 + round((room - size) * top / (len(entries) - room))
             thumb = (first, first + size)
         lines += [EMPTY] * (room + 1 - len(lines)) if plot else []
-        return View([*lines, *plot], title, self._summary(len(entries)), border="focus", thumb=thumb)
+        return View([*lines, *plot], title, self._summary(len(entries)), self._foot(width), border="focus", thumb=thumb)
 
     def _runs(self, width: int, top: int, room: int, at: int) -> list[Line]:
         entries = self.runs
@@ -226,6 +191,17 @@ class ExperimentsScreen(Sheet[Again | None]):
         here = self.here.id if self.here is not None else None
         return [EMPTY, *plot_rows(self.runs, self.kept.baseline, here, self._canvas, width, rows)]
 
+    def _foot(self, width: int) -> Line:
+        """Of the one under the cursor what its row may have no room for."""
+        here = self.here
+        if here is None:
+            return EMPTY
+        at = here.result.began if isinstance(here, RunEntry) else here.started
+        parts = [moment(at), changes_words(here.changes)]
+        if isinstance(here, RunEntry):
+            parts.append(here.note and f"“{said(here.note)}”")
+        return ((cut(" · ".join(one for one in parts if one), width - 2), "dim"),)
+
     def _summary(self, shown: int) -> Line:
         if self.kept is None:
             return EMPTY
@@ -239,8 +215,8 @@ class ExperimentsScreen(Sheet[Again | None]):
 
     def _empty(self, width: int) -> list[Line]:
         """What to do where there is nothing."""
-        if self._problem is not None:
-            return [((row_, "error"),) for row_ in wrap(self._problem, width, 4)]
+        if self.problem is not None:
+            return [((row_, "error"),) for row_ in wrap(self.problem, width, 4)]
         if self.kept is None:
             return [((f"Reading the history …{self.waited}", "dim"),)]
         text = self._filter[self.tab_name]
@@ -406,7 +382,7 @@ class ExperimentsScreen(Sheet[Again | None]):
         noted = self._noted
         if self._typing == "note" and noted is not None:
             text = " ".join(value.split())
-            self._write(lambda: self._ledger.note(noted.id, text), "The note is kept." if text else "The note is gone.")
+            self.write(lambda: self.ledger.note(noted.id, text), "The note is kept." if text else "The note is gone.")
         self._no_typing()
 
     # --- what is done
@@ -431,19 +407,16 @@ class ExperimentsScreen(Sheet[Again | None]):
             other = marked[0] if marked else kept.baseline
             if other is None or other.id == here.id:
                 alone = "This run is the baseline; choose another one to compare with it."
-                self._say("Mark two runs with space to compare them." if other is None or marked else alone)
+                self.say("Mark two runs with space to compare them." if other is None or marked else alone)
                 return
             marked = [other, here]
-        self.run_worker(self._comparing(marked[0], marked[1]), name="compare", exclusive=True, exit_on_error=False)
+        self.run_worker(
+            self._show_comparison(marked[0], marked[1]), name="compare", exclusive=True, exit_on_error=False
+        )
 
-    async def _comparing(self, a: RunEntry, b: RunEntry) -> None:
-        try:
-            compared = await aside(lambda: self._ledger.compare(a, b), READ_S)
-        except EagletuiError as error:
-            self._say(said(str(error)), severity="error")
-        except TimeoutError:
-            self._say(f"The history did not answer within {READ_S:.0f} s.", severity="error")
-        else:
+    async def _show_comparison(self, a: RunEntry, b: RunEntry) -> None:
+        compared = await self.comparing(a, b)
+        if compared is not None:
             self._open(CompareScreen(compared, self._wall()))
 
     def _open(self, dialog: Sheet[None]) -> None:
@@ -471,11 +444,11 @@ class ExperimentsScreen(Sheet[Again | None]):
         if not isinstance(here, RunEntry):
             return
         if not here.baseline and (here.result.tok_s is None or not here.result.complete):
-            self._say("A run that was ended early or measured nothing is no baseline.", severity="warning")
+            self.say("A run that was ended early or measured nothing is no baseline.", severity="warning")
             return
         off = here.baseline
         told = "It is no baseline any more." if off else f"The baseline is now {rate_words(here.result)} tok/s."
-        self._write(lambda: self._ledger.set_baseline(here.id, off=off), told)
+        self.write(lambda: self.ledger.set_baseline(here.id, off=off), told)
 
     def action_again(self) -> None:
         """Its plan; nothing is stopped before that is confirmed."""
@@ -496,6 +469,3 @@ class ExperimentsScreen(Sheet[Again | None]):
             self.redraw()
         else:
             self.dismiss(None)
-
-    def _say(self, text: str, *, severity: Literal["information", "warning", "error"] = "information") -> None:
-        self.app.notify(text, markup=False, severity=severity)

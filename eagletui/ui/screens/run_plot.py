@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from eagletui.ui.bench_words import SIGNS, half_width, mean_rate, moment
+from eagletui.bench.compare import rate_of
+from eagletui.ui.bench_words import SIGNS, half_width, moment
 from eagletui.ui.ledger import RunEntry
 from eagletui.ui.panes.throughput import Canvas
 from eagletui.ui.widgets.lines import Line, Span
@@ -25,11 +26,11 @@ def plot_rows(
     height: int,
 ) -> list[Line]:
     """`height` rows, the oldest run left. `here`: id of the one under the cursor. Runs of which nothing was measured are not in it."""
-    shown = sorted((one for one in entries if mean_rate(one.result) is not None), key=lambda one: one.result.began)
+    shown = sorted((one for one in entries if rate_of(one.result) is not None), key=lambda one: one.result.began)
     if not shown or height < LEAST_ROWS or width < LEAST_CELLS:
         return [(("No run to draw." if not shown else "", "dim"),)]
-    base = mean_rate(baseline.result) if baseline is not None else None
-    means = [mean_rate(one.result) or 0.0 for one in shown]
+    base = rate_of(baseline.result) if baseline is not None else None
+    means = [rate_of(one.result) or 0.0 for one in shown]
     halves = [half_width(one.result) or 0.0 for one in shown]
     ends = [
         *(m - h for m, h in zip(means, halves, strict=True)),
