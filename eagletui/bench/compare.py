@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from eagletui.bench.load import Load
-from eagletui.bench.outcome import Against, Conclusion, Result
+from eagletui.bench.outcome import Against, Conclusion, Facts, Result
 from eagletui.bench.statistics import LEVEL, mean, welch
+from eagletui.launching.plan import FlagChange
 
 LENGTHS_DIFFER = 0.1
 """The share by which tokens a request may differ on average: with more the first token's time weighs otherwise in the rate."""
+_OF_ITS_OWN = frozenset(
+    {"random_seed", "random-seed", "port", "host", "nccl_port", "dist_init_addr", "api_key", "api-key"}
+)
+"""Arguments that a server draws or is given for itself: they tell nothing of how it works."""
 _NO_DIFFERENCE = 1.0 - LEVEL
 
 
@@ -33,9 +39,9 @@ def against(result: Result, baseline: Result) -> Against:
     verdict: Conclusion = "same" if test.p >= _NO_DIFFERENCE else "faster" if delta > 0 else "slower"
     repeats = f"{len(result.repeat_means)} and {len(baseline.repeat_means)} repeats"
     if verdict == "same":
-        told = f"{delta:+.1f} % is within the noise of {repeats} (Welch's test, p = {_p(test.p)})"
+        told = f"{delta:+.1f} % is within the noise of {repeats} (Welch's test, {_p(test.p)})"
     else:
-        told = f"{delta:+.1f} % is more than the noise of {repeats} (Welch's test, p = {_p(test.p)})"
+        told = f"{delta:+.1f} % is more than the noise of {repeats} (Welch's test, {_p(test.p)})"
     return Against(baseline.run, theirs, delta, verdict, told, even)
 
 
@@ -48,10 +54,7 @@ def rate_of(result: Result) -> float | None:
 
 def differences(result: Result, other: Result) -> tuple[str, ...]:
     """Why two runs cannot be compared, each a few words ("concurrency 8, not 1"); empty when they can."""
-    found = list(_loads_differ(result.load, other.load))
-    model, others = _plain_path(result.facts.model), _plain_path(other.facts.model)
-    if model != others:
-        found.append(f"model {model or 'unknown'}, not {others or 'unknown'}")
+    found = [*terms_differ(result.load, result.facts, other.load, other.facts)]
     if result.source != other.source:
         found.append("tokens were counted by the server's usage in one and as chunks in the other")
     if not any("len" in one for one in found):
@@ -62,6 +65,28 @@ def differences(result: Result, other: Result) -> tuple[str, ...]:
         if not one.complete:
             found.append(f"{name} was ended early")
     return tuple(found)
+
+
+def terms_differ(load: Load, facts: Facts, other: Load, others: Facts) -> tuple[str, ...]:
+    """As differences, of what is known before a run: what is sent, and to which model."""
+    found = list(_loads_differ(load, other))
+    model, theirs = _plain_path(facts.model), _plain_path(others.model)
+    if model != theirs:
+        found.append(f"model {model or 'unknown'}, not {theirs or 'unknown'}")
+    return tuple(found)
+
+
+def flags_differ(before: Facts, after: Facts) -> tuple[FlagChange, ...]:
+    """Arguments of two servers that are not the same, by name."""
+    names = sorted({*before.args, *after.args} - _OF_ITS_OWN)
+    pairs = ((name, _told(before.args.get(name)), _told(after.args.get(name))) for name in names)
+    return tuple(FlagChange(name, old, new) for name, old, new in pairs if old != new)
+
+
+def _told(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, default=str)
 
 
 def _loads_differ(load: Load, other: Load) -> Iterator[str]:
@@ -128,4 +153,4 @@ def _listed(parts: tuple[str, ...]) -> str:
 
 
 def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"

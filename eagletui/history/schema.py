@@ -54,6 +54,54 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "ALTER TABLE launches ADD COLUMN who TEXT",
         "CREATE INDEX launches_of_profile ON launches (machine, profile, started)",
     ),
+    (
+        """
+        CREATE TABLE runs (
+            id TEXT PRIMARY KEY,
+            machine TEXT NOT NULL,
+            node TEXT,
+            engine TEXT,
+            model TEXT,
+            profile TEXT,
+            variant TEXT,
+            launch TEXT,
+            began TEXT NOT NULL,
+            tok_s REAL,
+            body TEXT NOT NULL,
+            origin TEXT NOT NULL,
+            source TEXT UNIQUE,
+            note TEXT NOT NULL DEFAULT '',
+            baseline_since TEXT
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE requests (
+            run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+            position INTEGER NOT NULL,
+            repeat INTEGER NOT NULL,
+            number INTEGER NOT NULL,
+            sent_s REAL NOT NULL,
+            ttft_ms REAL,
+            e2e_ms REAL,
+            input_tokens INTEGER,
+            output_tokens INTEGER NOT NULL,
+            source TEXT NOT NULL,
+            status INTEGER,
+            error TEXT,
+            PRIMARY KEY (run, position)
+        ) WITHOUT ROWID
+        """,
+        """
+        CREATE TABLE tags (
+            run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE,
+            tag TEXT NOT NULL,
+            PRIMARY KEY (run, tag)
+        ) WITHOUT ROWID
+        """,
+        "CREATE INDEX runs_in_time ON runs (began)",
+        "CREATE INDEX runs_of_launch ON runs (launch)",
+        "CREATE INDEX runs_baseline ON runs (baseline_since) WHERE baseline_since IS NOT NULL",
+    ),
 )
 """Statements by the version that they lead to, from 1: each is carried out once, in one transaction with its number
 (PRAGMA user_version). One that was released is never changed; what changes is added behind it."""

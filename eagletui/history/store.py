@@ -13,15 +13,18 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from datetime import UTC
 from pathlib import Path
 from typing import TypeVar, cast
 
 from eagletui.errors import HistoryError
+from eagletui.history import runs
 from eagletui.history.launches import EarlierLaunch, Identity, LaunchKind, LaunchRecord, PastLaunch
+from eagletui.history.runs import LaunchesWanted, RequestRow, RunRecord, RunsWanted
 from eagletui.history.schema import APPLICATION_ID, MIGRATIONS
+from eagletui.history.transaction import writing
 from eagletui.logs.advice import Before
 from eagletui.logs.state import SHOWN_NAMES, PhaseName
 
@@ -76,6 +79,47 @@ class History:
         """The last launches on a machine, newest first."""
         return self._use(lambda connection: _latest(connection, machine))
 
+    def launches(self, which: LaunchesWanted | None = None) -> tuple[LaunchRecord, ...]:
+        """Launches with their phases, newest first."""
+        return self._use(lambda connection: runs.launches(connection, which or LaunchesWanted()))
+
+    def record_run(self, run: RunRecord, requests: Sequence[RequestRow] = ()) -> bool:
+        """Keep a run with its requests. One with the same id is written anew, and keeps its note, its tags and that it is a baseline. False, and
+        nothing is done: another one of the same `source` is kept already."""
+        return self._use(lambda connection: runs.write(connection, run, requests))
+
+    def runs(self, which: RunsWanted | None = None) -> tuple[RunRecord, ...]:
+        """Runs, newest first."""
+        return self._use(lambda connection: runs.wanted(connection, which or RunsWanted()))
+
+    def run(self, name: str) -> RunRecord:
+        """The run with this id, or the only one whose id begins so. Raises UsageError for none and for several."""
+        return self._use(lambda connection: runs.named(connection, name))
+
+    def requests(self, run: str) -> tuple[RequestRow, ...]:
+        """Of a run, by its whole id, in the order in which they were kept."""
+        return self._use(lambda connection: runs.requests(connection, run))
+
+    def baselines(self) -> tuple[RunRecord, ...]:
+        """Runs that others are held against; the one that was made so last comes first."""
+        return self._use(runs.baselines)
+
+    def set_baseline(self, run: str, *, off: Sequence[str] = ()) -> None:
+        """From now on it is one, and those of `off` are none; "" for `run`: only that. Whole ids."""
+        self._use(lambda connection: runs.set_baseline(connection, run, off))
+
+    def set_note(self, run: str, text: str) -> None:
+        """What a person writes about a run, by its whole id; "" takes it away."""
+        self._use(lambda connection: runs.set_note(connection, run, text))
+
+    def tag(self, run: str, add: Sequence[str] = (), remove: Sequence[str] = ()) -> None:
+        """Give a run, by its whole id, tags and take some away."""
+        self._use(lambda connection: runs.tag(connection, run, add, remove))
+
+    def machine_of(self, node: str) -> str | None:
+        """The machine that a node's name meant last; None where nothing of it is kept."""
+        return self._use(lambda connection: runs.machine_of(connection, node))
+
     def _use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         with self._lock:
             if self._first is not None:
@@ -126,7 +170,7 @@ class History:
         if version == 0:
             # It stays with the file. Where shared memory does not work (some network folders) SQLite keeps its old way.
             connection.execute("PRAGMA journal_mode = WAL")
-        with _writing(connection):
+        with writing(connection):
             version = _pragma(connection, "user_version")  # another one may have been quicker
             self._refuse_others(connection, version)
             for number, statements in enumerate(MIGRATIONS[version:], start=version + 1):
@@ -167,19 +211,6 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-
-@contextmanager
-def _writing(connection: sqlite3.Connection) -> Iterator[None]:
-    """A transaction that holds the right to write from its begin: two writers never undo each other's work."""
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-    connection.execute("COMMIT")
 
 
 _COLUMNS = (
@@ -237,7 +268,7 @@ def _row(launch: LaunchRecord) -> dict[str, object]:
 
 def _write(connection: sqlite3.Connection, launch: LaunchRecord) -> None:
     row = _row(launch)
-    with _writing(connection):
+    with writing(connection):
         known = connection.execute("SELECT id, outcome FROM launches WHERE key = ?", (row["key"],)).fetchone()
         if known is None:
             names = ", ".join(_COLUMNS)
