@@ -119,7 +119,9 @@ async def _draft(
     node: Node, called: str, port: int | None, pid: int | None, name: str | None, names: frozenset[str]
 ) -> tuple[Draft, tuple[str, ...]]:
     from eagletui.launching.adopt import read_context, read_login, recipe_of_process
-    from eagletui.launching.drafting import draft_of, name_of
+    from eagletui.launching.drafting import as_kept, draft_of, name_of
+    from eagletui.servers.ownership import kept_by
+    from eagletui.shell.ownership import ask_ownership, parse_ownership
 
     try:
         await node.connect()
@@ -132,7 +134,9 @@ async def _draft(
         context, login = await read_context(node, launcher), await read_login(node)
         recipe = recipe_of_process(context, log="", port=server.port if server is not None else None)
         chosen = name or name_of(recipe, names)
-        drafted = draft_of(recipe, context, login, name=chosen, node=called)
+        draft, notes = draft_of(recipe, context, login, name=chosen, node=called)
+        facts = parse_ownership((await node.run(ask_ownership((launcher,)))).stdout)
+        drafted = as_kept(draft, notes, kept_by(context.argv, launcher, facts))
     finally:
         with suppress(TimeoutError):
             async with asyncio.timeout(CLOSING_S):

@@ -75,6 +75,8 @@ class Draft:
     cwd: str | None = None
     log: str | None = None
     port: int | None = None
+    launcher: str | None = None
+    handle: str | None = None
     umask: str | None = None
     base_env: str = "login"
     env: tuple[Variable, ...] = ()
@@ -135,6 +137,10 @@ def profile_text(draft: Draft) -> str:
     ]
     if draft.port is not None:
         lines.append(f"port = {draft.port}")
+    if draft.launcher is not None:
+        lines.append(f"launcher = {toml_text(draft.launcher)}")
+    if draft.handle is not None:
+        lines.append(f"handle = {toml_text(draft.handle)}")
     if draft.umask is not None:
         lines.append(f"umask = {toml_text(draft.umask)}")
     if draft.base_env != "login":

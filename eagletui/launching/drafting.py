@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
+from dataclasses import replace
 
 from eagletui.config.log_path import safe_part
 from eagletui.config.written import Draft, Variable, toml_text
 from eagletui.engines.shapes import flags_of, launch_of, short_model
 from eagletui.launching.adopt import base_environment, output_file
+from eagletui.launching.checks.asked import CONTAINERS
 from eagletui.launching.recipe import Recipe
+from eagletui.servers.ownership import USER_UNIT, Kept, why_not
+from eagletui.shell.containers import CONTAINER_NAME
 from eagletui.shell.context import LaunchContext, LoginEnvironment
 from eagletui.shell.masking import MASK, mask_argv, mask_text, secret_name
+from eagletui.shell.units import UNIT_NAME
 
 _VARIABLE = re.compile(r"\A[A-Za-z_][A-Za-z0-9_]*\Z")
 USUAL_UMASK = ("022", "0022")
@@ -50,6 +55,29 @@ def draft_of(
         env=env,
         comments=tuple(comments),
     ), tuple(notes)
+
+
+def as_kept(draft: Draft, notes: tuple[str, ...], kept: Kept) -> tuple[Draft, tuple[str, ...]]:
+    """The profile of a server that a unit or a container keeps: that starts it again, with its own folder, environment and log. And sentences on it,
+    after `notes` (those on variables that are not written then are left out)."""
+    runtime, _, which = kept.name.partition(" ")
+    unit = kept.name.removeprefix(USER_UNIT)
+    if kept.kind == "unit" and UNIT_NAME.fullmatch(unit):
+        launcher, handle, note = "systemd", unit, f"it runs in the unit {unit}: systemd stops and starts it"
+    elif kept.kind == "container" and runtime in CONTAINERS and CONTAINER_NAME.fullmatch(which):
+        launcher, handle = runtime, which
+        note = f"it runs in a container: {runtime} stops and starts it. Its name outlives its id: put it in as handle (`{runtime} ps`)"
+    elif (reason := why_not(kept)) is not None:
+        note = f"{reason[1]}. So this profile starts another one than that"
+        return replace(draft, comments=(*draft.comments, f"{note[:1].upper()}{note[1:]}.")), (note, *notes)
+    else:
+        return draft, notes
+    variables = {one.name for one in draft.env}
+    told = (note, *(one for one in notes if one.partition(":")[0] not in variables))
+    comments = (*draft.comments, f"{note[:1].upper()}{note[1:]}.")
+    return replace(
+        draft, launcher=launcher, handle=handle, cwd=None, log=None, umask=None, env=(), comments=comments
+    ), told
 
 
 def _variable(name: str, value: str, login: dict[str, str]) -> Variable:

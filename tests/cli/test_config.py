@@ -119,6 +119,21 @@ def test_a_template_is_valid_and_is_never_written_over(own: Path) -> None:
     Config.model_validate(tomllib.loads("\n".join(lines)))
 
 
+def test_a_server_in_a_unit_gets_a_profile_that_asks_systemd(own: Path) -> None:
+    """And a restart by it does: here only root may, which is told, and the server runs on."""
+    assert command("init", "demo", "--scenario", "kept-by-systemd").return_value == 0
+    (profile,) = Config.model_validate(tomllib.loads(own.read_text())).profiles.values()
+    assert (profile.launcher, profile.handle, profile.env, profile.cwd) == ("systemd", "sglang.service", {}, None)
+    assert command("check").return_value == 0
+    boxed = command("init", "demo", "--scenario", "in-a-container", "--profile", "boxed", "--output", "-")
+    assert 'launcher = "docker"\nhandle = "7c1f0a9e4b2d"' in boxed.stdout
+
+    configured.cache_clear()
+    argv = ["restart", "demo", "--scenario", "kept-by-systemd", "--speed", "20", "--yes"]
+    done = CliRunner().invoke(main, argv, standalone_mode=False)
+    assert (done.return_value, done.exception) == (17, None)
+
+
 def test_one_mistake_hides_no_other(own: Path) -> None:
     """Whether it is pydantic's to find, or ours: a key that is none, a theme, an action, a flag, a port, each by its line."""
     write(
