@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.nodes.base import Node
     from eagletui.ui.app import EagleApp
+    from eagletui.ui.history_ledger import HistoryLedger
 
 QUIET_SECONDS = 1.0
 """A connection that takes longer is announced: an empty terminal looks like a hang."""
@@ -89,9 +90,9 @@ def _run_at_once(
         return monitor
 
     def bring_operator(monitor: NodeMonitor, history: History) -> None:
-        from eagletui.cli.screen_watch import hand_over, screen_operator
+        from eagletui.cli.screen_watch import hand_over, screen_ledger, screen_operator
 
-        hand_over(app, screen_operator(monitor, node, history))
+        hand_over(app, screen_operator(monitor, node, history), screen_ledger(monitor, history))
 
     app = EagleApp(LazyMonitor(node, make, give_up), node_name=node, theme=theme)
     leave_when_the_terminal_is_gone(app.exit_from_thread)
@@ -114,7 +115,7 @@ async def _log_in_and_run(
     loading = asyncio.create_task(asyncio.to_thread(_load_screen))
     try:
         await _connect(node, prompter)
-        app_type, monitor_type, operator_maker = await loading
+        app_type, monitor_type, operator_maker, ledger_maker = await loading
         failed: list[EagletuiError] = []
         app: EagleApp
 
@@ -125,6 +126,7 @@ async def _log_in_and_run(
         history = history_of(name)
         monitor = monitor_type(node, port=port, log_path=log_path, on_failure=give_up, history=history)
         app = app_type(monitor, node_name=name, theme=theme, operator=operator_maker(monitor, name, history))
+        app.ledger = ledger_maker(monitor, history)
         prompter.leave_first(app)
         leave_when_the_terminal_is_gone(app.exit_from_thread)
         await app.run_async()
@@ -136,12 +138,21 @@ async def _log_in_and_run(
         await node.aclose()
 
 
-def _load_screen() -> tuple[type[EagleApp], type[NodeMonitor], Callable[[NodeMonitor, str, History], NodeOperator]]:
+def _load_screen() -> tuple[
+    type[EagleApp],
+    type[NodeMonitor],
+    Callable[[NodeMonitor, str, History], NodeOperator],
+    Callable[[NodeMonitor, History], HistoryLedger],
+]:
     from eagletui.cli.screen_watch import screen_operator
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.ui.app import EagleApp
+    from eagletui.ui.history_ledger import HistoryLedger
 
-    return EagleApp, NodeMonitor, screen_operator
+    def ledger_of(monitor: NodeMonitor, history: History) -> HistoryLedger:
+        return HistoryLedger(history, monitor.node.name)
+
+    return EagleApp, NodeMonitor, screen_operator, ledger_of
 
 
 async def _connect(node: Node, prompter: TerminalPrompter) -> None:

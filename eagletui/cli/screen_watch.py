@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from eagletui.launching.operating import NodeOperator
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.ui.app import EagleApp
+    from eagletui.ui.history_ledger import HistoryLedger
 
 LOOK_EVERY_S = 0.25
 
@@ -50,7 +51,15 @@ def screen_operator(monitor: NodeMonitor, name: str, history: History | None) ->
     )
 
 
-def hand_over(app: EagleApp, operator: NodeOperator) -> None:
-    """Give an operator that was made in a thread to a screen; one that is gone needs none."""
+def hand_over(app: EagleApp, operator: NodeOperator, ledger: HistoryLedger) -> None:
+    """Give what was made in a thread to a screen; one that is gone needs nothing."""
     with suppress(RuntimeError):
         app.call_from_thread(app.use_operator, operator)
+        app.call_from_thread(app.use_ledger, ledger)
+
+
+def screen_ledger(monitor: NodeMonitor, history: History) -> HistoryLedger:
+    """What was launched and measured on the node that a monitor watches."""
+    from eagletui.ui.history_ledger import HistoryLedger
+
+    return HistoryLedger(history, monitor.node.name)

@@ -47,7 +47,7 @@ TICK_S = 1.0
 
 class EagleApp(BenchActions):
     """The screen of one node. `theme` None is the default one; `clock` is what snapshots' monotonic times are against. `operator` starts and stops
-    its servers; it may come later (`use_operator`), or never."""
+    its servers; it may come later (`use_operator`), or never; so do `bench` and `ledger`."""
 
     CSS_PATH = "eagletui.tcss"
     TITLE = "eagletui"
@@ -106,6 +106,10 @@ class EagleApp(BenchActions):
         self._source.on_change = self._show
         if self.operator is not None:
             self.use_operator(self.operator)
+        if self.ledger is not None:
+            self.use_ledger(self.ledger)
+        if self.bench is not None:
+            self.use_bench(self.bench, self.guarded)
         self._show()
         self.run_worker(self._source.run(), name="watch", exit_on_error=False)
         self.run_worker(self._load_chart, name="chart", thread=True, exit_on_error=False)
@@ -193,6 +197,7 @@ class EagleApp(BenchActions):
             link = replace(snapshot.link, state="down", error=self._broken, retry_at=None, needs=None, heard_at=None)
             snapshot = replace(snapshot, link=link, verdict=Verdict(State.OFFLINE, Reason("no-link", self._broken)))
         self._main.use_launch(self.doing, self.left_over, self.able_ids(), self.launch_keys())
+        self._main.use_measured(self.measured)
         self._main.show(snapshot, now)
         self._main.show_bench(self.benched, now)
         for dialog in self.screen_stack:

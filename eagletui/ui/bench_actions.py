@@ -6,6 +6,7 @@ What a dialog is made of is imported when it is opened: the first paint does not
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eagletui.errors import EagletuiError
@@ -14,6 +15,7 @@ from eagletui.ui.actions import BY_ID, Action
 from eagletui.ui.bench_words import len_failed
 from eagletui.ui.launch_actions import AGAIN_S, LaunchActions
 from eagletui.ui.panes.bench_bar import Benched
+from eagletui.ui.panes.chart_marks import Measured, Window
 from eagletui.ui.panes.steps import said
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
 
 DEFAULT_PRESET = "quick"
 """What `b` runs; the configuration may say what that name is."""
+READ_S = 10.0
+"""The history is not waited for any longer."""
+MOST_WINDOWS = 40
+"""Benchmarks of this session that the chart remembers."""
 PAINT_S = 0.1
 """The row is painted at most so often: a run tells of each request."""
 
@@ -43,6 +49,8 @@ class BenchActions(LaunchActions):
     _benched: Benched | None = None
     _followed: BenchRun | None = None
     _bench_paint: Timer | None = None
+    _windows: tuple[Window, ...] = ()
+    _base_rate: float | None = None
 
     # --- what the app gives
 
@@ -53,6 +61,7 @@ class BenchActions(LaunchActions):
     def use_ledger(self, ledger: Ledger) -> None:
         """The history has come (on the app's thread)."""
         self.ledger = ledger
+        self._look_for_baseline()
 
     def use_bench(self, bench: Bench, guarded: Callable[[], str | None] | None = None) -> None:
         """It has come (on the app's thread). `guarded`: a sentence where somebody should be asked before the node gets a load."""
@@ -196,6 +205,7 @@ class BenchActions(LaunchActions):
             self._end_bench(Benched(load, _nothing(), problem=said(str(error))))
             return
         self._followed, self._benched = run, None
+        self._windows = (*self._windows, Window(self.moment(), None))[-MOST_WINDOWS:]
         self.run_worker(self._follow(run), name="benchmark", exit_on_error=False)
         self.show_bench(self.benched)
 
@@ -212,6 +222,11 @@ class BenchActions(LaunchActions):
 
     def _end_bench(self, ended: Benched) -> None:
         self._followed, self._benched = None, ended
+        self._windows = (
+            *self._windows[:-1],
+            *(replace(one, end=self.moment()) for one in self._windows[-1:] if ended.result is not None),
+        )
+        self._look_for_baseline()
         for dialog in self.screen_stack:
             reload = getattr(dialog, "reload", None)
             if reload is not None:
@@ -250,6 +265,33 @@ class BenchActions(LaunchActions):
         """The launches."""
         self._open_experiments("launches")
 
+    @property
+    def measured(self) -> Measured:
+        """What the chart tells: when was measured from here, and the baseline."""
+        return Measured(tuple(self._windows), self._base_rate)
+
+    def _look_for_baseline(self) -> None:
+        """Read which run is the baseline now."""
+        if self.ledger is not None:
+            self.run_worker(
+                self._reading_baseline(self.ledger),
+                name="baseline",
+                group="baseline",
+                exclusive=True,
+                exit_on_error=False,
+            )
+
+    async def _reading_baseline(self, ledger: Ledger) -> None:
+        from eagletui.monitor.aside import aside
+        from eagletui.ui.ledger import server_rate
+
+        try:
+            base = (await aside(ledger.look, READ_S)).baseline
+        except (EagletuiError, TimeoutError):
+            return  # the Experiments screen says it; the chart has no line then
+        self._base_rate = None if base is None else server_rate(base.result)
+        self.repaint()
+
     def _open_experiments(self, tab: TabName) -> None:
         if self.ledger is None:
             self.say("No history is kept here.")
@@ -261,6 +303,7 @@ class BenchActions(LaunchActions):
             return snapshot.wall + self.moment() - snapshot.at
 
         def chosen(again: Again | None) -> None:
+            self._look_for_baseline()
             if again is not None:
                 self._launch_again(again)
 

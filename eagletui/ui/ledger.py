@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from eagletui.bench.compare import rate_of
 from eagletui.bench.outcome import Against, Result
 from eagletui.launching.plan import FlagChange
 
@@ -56,6 +57,12 @@ class LaunchEntry:
         return self.key
 
 
+def server_rate(result: Result) -> float | None:
+    """Tokens a second of the whole server, as a chart of it shows them: of one request at a time its rate, else of all together."""
+    alone = result.load.rate is None and result.load.concurrency == 1
+    return rate_of(result) if alone else result.tok_s_total
+
+
 Entry = RunEntry | LaunchEntry
 
 
@@ -70,6 +77,15 @@ class Kept:
     def baseline(self) -> RunEntry | None:
         """The newest run that is one."""
         return next((one for one in self.runs if one.baseline), None)
+
+    def base_of(self, entry: Entry | None) -> RunEntry | None:
+        """What a run is held against: itself where it is a baseline; the newest one where it is not told."""
+        if isinstance(entry, RunEntry):
+            if entry.baseline:
+                return entry
+            if entry.against is not None:
+                return next((one for one in self.runs if one.id == entry.against.run), None)
+        return self.baseline
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,11 @@ from typing import Protocol
 from eagletui.monitor.series import Series
 from eagletui.monitor.snapshot import Snapshot, Throughput
 from eagletui.ui import format as fmt
+from eagletui.ui.panes.chart_marks import DASH, LETTER, Measured, over
 from eagletui.ui.panes.pane import Pane, is_old
 from eagletui.ui.widgets.frame import View
-from eagletui.ui.widgets.lines import EMPTY, Line, Span, wrap
-from eagletui.ui.widgets.plot import Bins, Breaks, axis, bins, breaks, time_labels
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, width_of, wrap
+from eagletui.ui.widgets.plot import Bins, Breaks, axis, bins, breaks, row_of, time_labels
 
 WINDOWS_MIN = (1, 2, 5, 10, 20)
 """The window is the shortest that holds what is known; it grows up to the last."""
@@ -20,6 +21,8 @@ GAP_S = 30.0
 """A silence up to it is drawn through (batch lines come every few seconds); a longer one is a gap."""
 
 
+_FOOT_EDGE = 6
+"""Cells of the border around what stands on it."""
 UNSEEN = " not seen "
 """In a gap of the picture that is wide enough: the link was down, or this machine slept."""
 
@@ -42,10 +45,13 @@ class ThroughputPane(Pane):
     def __init__(self, *, id: str) -> None:  # noqa: A002 - the word of the interface
         super().__init__(id=id)
         self.canvas: Canvas | None = None
+        self.measured = Measured()
         self.builds = 0
         self._drawn_at = float("-inf")
         self._key: tuple[object, ...] | None = None
         self._lines: list[Line] = []
+        self._base: float | None = None
+        self._marked = False
 
     def show(self, snapshot: Snapshot, now: float) -> None:
         """Another server starts a picture of its own."""
@@ -55,7 +61,7 @@ class ThroughputPane(Pane):
 
     def parts(self, snapshot: Snapshot) -> tuple[object, ...]:
         """See Pane."""
-        return (snapshot.throughput, snapshot.link.state, snapshot.fresh_since, _server_id(snapshot))
+        return (snapshot.throughput, snapshot.link.state, snapshot.fresh_since, _server_id(snapshot), self.measured)
 
     def view_of(self, snapshot: Snapshot, width: int, height: int) -> View:
         """Title with the last value, chart, figures below."""
@@ -70,7 +76,20 @@ class ThroughputPane(Pane):
                 title.append((f"  {fmt.age(last.at, self.now)}", "dim"))
         minutes, lines = self._chart(snapshot, width, height)
         summary: Line = ((f"{minutes} min", "dim"),) if minutes else EMPTY
-        return View(lines, tuple(title), summary, _figures(last), stale=stale)
+        return View(lines, tuple(title), summary, self._foot(last, minutes, width), stale=stale)
+
+    def _foot(self, last: Throughput, minutes: int, width: int) -> Line:
+        """The figures; before them, where there is room, what is drawn beside the line."""
+        figures = _figures(last)
+        legend: list[Line] = []
+        if self._base is not None and minutes:
+            legend.append((("baseline ", "dim"), (fmt.number(self._base, 1), "text"), (f" {DASH}", "dim")))
+        if self._marked and minutes:
+            legend.append(((LETTER, "key bold"), (" benchmark", "dim")))
+        for line in legend:
+            if width_of(line) + 3 + width_of(figures) <= width - _FOOT_EDGE:
+                figures = (*line, (" · ", "dim"), *figures) if figures else line
+        return figures
 
     def _chart(self, snapshot: Snapshot, width: int, height: int) -> tuple[int, list[Line]]:
         series = snapshot.series.get("gen_tok_s")
@@ -100,7 +119,9 @@ class ThroughputPane(Pane):
         if not times:
             return
         rows = height - 1
-        scale = axis(min(values), max(values), rows)
+        base = self._base = self.measured.near(min(values), max(values))
+        ends = values if base is None else [*values, base]
+        scale = axis(min(ends), max(ends), rows)
         ticks = scale.ticks(rows)
         label = max(len(text) for text in ticks.values())
         canvas_width = width - label - 1
@@ -110,7 +131,8 @@ class ThroughputPane(Pane):
         end = (int(self.now / bin_s) + 1) * bin_s
         points = bins(times, values, end - minutes * 60, end, count)
         cuts = breaks(series.gaps(end - minutes * 60, self.now), end - minutes * 60, end, count)
-        key = (width, height, minutes, points, cuts)
+        columns = self.measured.cells(end - minutes * 60, end, canvas_width)
+        key = (width, height, minutes, points, cuts, base, tuple(columns))
         if key == self._key or self.canvas is None:
             return
         self.builds += 1
@@ -121,6 +143,10 @@ class ThroughputPane(Pane):
         marked[-1] = mark_gaps(drawn[-1], cuts)
         self._lines = [((f"{ticks.get(y, ''):>{label}} ", "dim"), *row) for y, row in enumerate(marked)]
         self._lines.append(((" " * (label + 1), "dim"), (time_labels(minutes, canvas_width), "dim")))
+        self._marked = bool(columns)
+        if columns or base is not None:
+            row = None if base is None else row_of(base, scale, rows)
+            self._lines = over(self._lines, label + 1, row, columns)
 
 
 def mark_gaps(row: str, cuts: Breaks) -> Line:

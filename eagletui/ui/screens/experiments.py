@@ -189,7 +189,7 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
             return []
         rows = min(PLOT_ROWS, height - LEAST_TABLE_ROWS - 1)
         here = self.here.id if self.here is not None else None
-        return [EMPTY, *plot_rows(self.runs, self.kept.baseline, here, self._canvas, width, rows)]
+        return [EMPTY, *plot_rows(self.runs, self.kept.base_of(self.here), here, self._canvas, width, rows)]
 
     def _foot(self, width: int) -> Line:
         """Of the one under the cursor what its row may have no room for."""
@@ -404,7 +404,7 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
         by_id = {one.id: one for one in kept.runs}
         marked = [by_id[one] for one in self._marks if one in by_id]
         if len(marked) < 2:
-            other = marked[0] if marked else kept.baseline
+            other = marked[0] if marked else kept.base_of(here)
             if other is None or other.id == here.id:
                 alone = "This run is the baseline; choose another one to compare with it."
                 self.say("Mark two runs with space to compare them." if other is None or marked else alone)

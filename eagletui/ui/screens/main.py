@@ -20,6 +20,7 @@ from eagletui.servers.record import Record
 from eagletui.ui.actions import BY_ID, Action
 from eagletui.ui.panes.bench_bar import BenchBar, Benched
 from eagletui.ui.panes.card import has_card, marked_at
+from eagletui.ui.panes.chart_marks import Measured
 from eagletui.ui.panes.footer import Footer
 from eagletui.ui.panes.gpus import GpuPane
 from eagletui.ui.panes.health import HealthPane
@@ -169,6 +170,10 @@ class MainScreen(Screen[None]):
         pane = self.query_one(StartupPane)
         pane.doing, pane.left, pane.able = doing, left, able
         self.launch_keys = keys
+
+    def use_measured(self, measured: Measured) -> None:
+        """What the chart tells of benchmarks; shown with the next snapshot."""
+        self.query_one(ThroughputPane).measured = measured
 
     def show_bench(self, shown: Benched | None, now: float) -> None:
         """The row of a benchmark; it comes and goes with it, and only what is above it gives way."""

@@ -9,7 +9,7 @@ from eagletui.ui.bench_words import SIGNS, half_width, moment
 from eagletui.ui.ledger import RunEntry
 from eagletui.ui.panes.throughput import Canvas
 from eagletui.ui.widgets.lines import Line, Span
-from eagletui.ui.widgets.plot import DOTS, Axis, axis
+from eagletui.ui.widgets.plot import Axis, axis, row_of
 
 LEAST_ROWS, LEAST_CELLS = 4, 24
 DASH = "╌"
@@ -47,17 +47,17 @@ def plot_rows(
     grid = _canvas(canvas, means, places, scale, cells, rows)
     if base is not None:
         for x in range(cells):
-            _put(grid, x, _row_of(base, scale, rows), DASH, "dim", over=False)
+            _put(grid, x, row_of(base, scale, rows), DASH, "dim", over=False)
     for one, x, mean, half in zip(shown, places, means, halves, strict=True):
-        for y in range(_row_of(mean + half, scale, rows), _row_of(mean - half, scale, rows) + 1):
+        for y in range(row_of(mean + half, scale, rows), row_of(mean - half, scale, rows) + 1):
             if half:
                 _put(grid, x, y, "│", "dim", over=True)
         role = "accent" if one.baseline else SIGNS[one.against.verdict][2] if one.against is not None else "text"
         dot = BASELINE_DOT if one.baseline else DOT_HERE if one.id == here else DOT
-        _put(grid, x, _row_of(mean, scale, rows), dot, f"{role} bold" if one.id == here else role, over=True)
+        _put(grid, x, row_of(mean, scale, rows), dot, f"{role} bold" if one.id == here else role, over=True)
     out: list[Line] = []
     for y, cells_of in enumerate(grid):
-        end: Line = ((f" {base:.1f}", "text"),) if base is not None and y == _row_of(base, scale, rows) else ()
+        end: Line = ((f" {base:.1f}", "text"),) if base is not None and y == row_of(base, scale, rows) else ()
         out.append(((f"{ticks.get(y, ''):>{label}} ", "dim"), *_spans(cells_of), *end))
     out.append(((" " * (label + 1), "dim"), (_dates(shown, places, cells), "dim")))
     return out
@@ -81,13 +81,6 @@ def _canvas(
         return [[(" ", "text")] * cells for _ in range(rows)]
     drawn = canvas.draw(tuple(points), scale.bottom, scale.top, cells, rows, gap=cells * 2, cuts=())
     return [[(char, "faint") for char in row] for row in drawn]
-
-
-def _row_of(value: float, scale: Axis, rows: int) -> int:
-    """The row of text on which a value lies."""
-    dots = DOTS * rows - 1
-    dot = round((value - scale.bottom) / (scale.top - scale.bottom) * dots)
-    return max(0, min(rows - 1, rows - 1 - dot // DOTS))
 
 
 def _put(grid: list[list[Span]], x: int, y: int, char: str, role: str, *, over: bool) -> None:

@@ -124,6 +124,12 @@ def _round_step(raw: float) -> float:
     return next(m * power for m in (1.0, 2.0, 5.0, 10.0) if m * power >= raw * (1 - 1e-9))
 
 
+def row_of(value: float, scale: Axis, rows: int) -> int:
+    """The row of text, from the top, on which a value is drawn."""
+    dot = round((value - scale.bottom) / (scale.top - scale.bottom) * (DOTS * rows - 1))
+    return max(0, min(rows - 1, rows - 1 - dot // DOTS))
+
+
 def time_labels(minutes: int, width: int) -> str:
     """`-20 min      -10      now` across `width` cells, right end being now."""
     marks = {20: (20, 15, 10, 5), 10: (10, 8, 6, 4, 2), 5: (5, 4, 3, 2, 1), 2: (2, 1), 1: (1,)}.get(minutes, (minutes,))
