@@ -12,9 +12,13 @@ from eagletui.launching.plan import FlagChange
 
 LENGTHS_DIFFER = 0.1
 """The share by which tokens a request may differ on average: with more the first token's time weighs otherwise in the rate."""
-_OF_ITS_OWN = frozenset(
-    {"random_seed", "random-seed", "port", "host", "nccl_port", "dist_init_addr", "api_key", "api-key"}
-)
+WHOLE = 100
+"""More arguments than anybody writes: the server told all that it has."""
+_SHORT = {
+    "tp-size": "tp", "tensor-parallel-size": "tp", "dp-size": "dp", "pp-size": "pp", "ep-size": "ep", "model": "model-path",
+}  # fmt: skip
+"""Names of one argument, by the one that is shown."""
+_OF_ITS_OWN = frozenset({"random-seed", "port", "host", "nccl-port", "dist-init-addr", "api-key"})
 """Arguments that a server draws or is given for itself: they tell nothing of how it works."""
 _NO_DIFFERENCE = 1.0 - LEVEL
 
@@ -57,7 +61,9 @@ def differences(result: Result, other: Result) -> tuple[str, ...]:
     found = [*terms_differ(result.load, result.facts, other.load, other.facts)]
     if result.source != other.source:
         found.append("tokens were counted by the server's usage in one and as chunks in the other")
-    if not any("len" in one for one in found):
+    if _is_derived(result) != _is_derived(other):
+        found.append("the rate of one was derived from sums, as the program that measured it kept no requests")
+    if (result.load.input_len, result.load.output_len) == (other.load.input_len, other.load.output_len):
         found += _lengths_differ(result, other)
     for one, name in ((result, "this run"), (other, "the baseline")):
         if one.failed:
@@ -65,6 +71,11 @@ def differences(result: Result, other: Result) -> tuple[str, ...]:
         if not one.complete:
             found.append(f"{name} was ended early")
     return tuple(found)
+
+
+def _is_derived(result: Result) -> bool:
+    """Its requests' rates are not known one by one (see bench.foreign): their mean is another one then, by up to the square of their spread."""
+    return result.tok_s is not None and result.tok_s.p50 is None
 
 
 def terms_differ(load: Load, facts: Facts, other: Load, others: Facts) -> tuple[str, ...]:
@@ -77,10 +88,17 @@ def terms_differ(load: Load, facts: Facts, other: Load, others: Facts) -> tuple[
 
 
 def flags_differ(before: Facts, after: Facts) -> tuple[FlagChange, ...]:
-    """Arguments of two servers that are not the same, by name."""
-    names = sorted({*before.args, *after.args} - _OF_ITS_OWN)
-    pairs = ((name, _told(before.args.get(name)), _told(after.args.get(name))) for name in names)
-    return tuple(FlagChange(name, old, new) for name, old, new in pairs if old != new)
+    """Arguments of two servers that are not the same, by name. Where a server told all that it has, what the other one was not given is a default,
+    of which nobody knows whether it differs: then only names that both have are looked at."""
+    old, new = _by_name(before), _by_name(after)
+    partly = (len(old) > WHOLE) != (len(new) > WHOLE)
+    names = sorted((old.keys() & new.keys()) if partly else (old.keys() | new.keys()))
+    return tuple(FlagChange(name, old.get(name), new.get(name)) for name in names if old.get(name) != new.get(name))
+
+
+def _by_name(facts: Facts) -> dict[str, str | None]:
+    plain = ((name.replace("_", "-"), value) for name, value in facts.args.items())
+    return {_SHORT.get(name, name): _told(value) for name, value in plain if name not in _OF_ITS_OWN}
 
 
 def _told(value: object) -> str | None:

@@ -58,12 +58,12 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Mean and percentiles (linear interpolation between closest ranks)."""
+    """Mean and percentiles (linear interpolation between closest ranks). A percentile is None where a program elsewhere did not tell it."""
 
     mean: float
-    p50: float
-    p90: float
-    p99: float
+    p50: float | None
+    p90: float | None
+    p99: float | None
 
 
 @dataclass(frozen=True, slots=True)

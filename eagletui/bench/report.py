@@ -25,12 +25,12 @@ class _Part(BaseModel):
 
 
 class SpreadModel(_Part):
-    """Mean and percentiles."""
+    """Mean and percentiles. Null: whoever measured it did not tell."""
 
     mean: float
-    p50: float
-    p90: float
-    p99: float
+    p50: float | None
+    p90: float | None
+    p99: float | None
 
 
 class RatesModel(_Part):

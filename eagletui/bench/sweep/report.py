@@ -63,7 +63,7 @@ def columns(line: Line) -> tuple[str, ...]:
         _seconds(one.ready_s),
         _number(None if result.tok_s is None else result.tok_s.mean),
         _number(ci),
-        UNKNOWN if result.ttft_ms is None else f"{result.ttft_ms.p50:.0f} ms",
+        UNKNOWN if result.ttft_ms is None or result.ttft_ms.p50 is None else f"{result.ttft_ms.p50:.0f} ms",
         UNKNOWN if result.accept_len is None else f"{result.accept_len:.2f}",
         UNKNOWN if delta is None else f"{delta:+.1f} %",
         verdict,
