@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from eagletui.errors import UsageError
 from eagletui.launching.checks.asked import CONTAINERS
 from eagletui.launching.launchers.base import Launcher
 from eagletui.launching.launchers.registry import launcher as launcher_of
@@ -75,8 +76,11 @@ def is_proxy(process: Process | None) -> bool:
 
 
 def with_its_log(recipe: Recipe) -> Recipe:
-    """The recipe, and who keeps the output of what it starts where that goes into no file of ours. Pure. Raises UsageError for a launcher that is none."""
-    chosen = launcher_of(recipe.launcher)
+    """The recipe, and who keeps the output of what it starts where that goes into no file of ours. Pure. Of a launcher that is none preflight tells."""
+    try:
+        chosen = launcher_of(recipe.launcher)
+    except UsageError:
+        return recipe
     record = Record("planned", "start", "", "", launcher=recipe.launcher, handle=chosen.handle(recipe), log=recipe.log)
     log = chosen.log(record)
     return recipe if log.path is not None else replace(recipe, kept_log=log.keeper)
@@ -86,10 +90,13 @@ async def keeper_among(
     node: Runs, declared: Sequence[Declared], kept: Kept, above: Sequence[Above]
 ) -> tuple[Keeper | None, str]:
     """Which of these keeps a server that is kept so. `above`: the server's launcher, then what it descends from. Else None, and what is to be said of
-    those that might be it, "" for nothing. Raises NodeError, UsageError."""
+    those that might be it, "" for nothing. Raises NodeError."""
     said = []
     for one in declared:
-        keeper = keeper_of(one)
+        try:
+            keeper = keeper_of(one)
+        except UsageError:  # of a record that another installation wrote, with a launcher that is not here
+            continue
         if not keeper.launcher.keeps(kept, one.handle):
             continue
         if not keeper.stops:

@@ -49,7 +49,7 @@ DOCKER = (
     + """
 case $2 in
 inspect) if lives; then echo "running $pid 0"; else echo 'exited 0 143'; fi;;
-stop) kill -TERM "$pid"; while lives; do sleep 0.1; done;;
+stop) kill -TERM "$pid"; if [ "$4" = 0 ]; then all=$(cat "/proc/$pid"/task/*/children); kill -KILL "$pid" $all; fi; while lives; do sleep 0.1; done;;
 start) setsid sh "$here/server" </dev/null >>"$here/log" 2>&1 & echo $! >"$here/pid";;
 esac
 """
@@ -141,6 +141,7 @@ async def test_a_declared_container_is_restarted_by_its_tool(container: Containe
     assert [one for one in plan.checks or () if one.result == "fail"] == []
     signals = [one for one in await operator.dry_run(plan) if one.name in {"signal", "container-stop", "launch"}]
     assert [(one.name, one.args[2:]) for one in signals] == [("container-stop", ("docker", "sgl", "7"))]
+    (container.folder / "unruly").write_text("drains=60")  # the new one will
     run = operator.begin(plan)
     async with asyncio.timeout(60):
         progress = await run.wait()
@@ -163,9 +164,15 @@ async def test_a_declared_container_is_restarted_by_its_tool(container: Containe
     plan = await operator.prepare(Wish("stop", port=container.port))
     assert plan.refusals == ()
     new = container.pid
+    run = operator.begin(plan)
     async with asyncio.timeout(60):
-        progress = await operator.begin(plan).wait()
+        while run.progress.step is None or "stops the docker container sgl since" not in run.progress.step.text:
+            assert run.progress.ending == "running", run.progress.text
+            await asyncio.sleep(0.05)
+        assert run.stop_now()  # `k`: by its tool as well
+        progress = await run.wait()
     assert (progress.ending, lives(new)) == ("done", False), progress.text
+    assert [call[3] for call in asked(container.folder, "docker", "stop")] == ["7", "30", "0"]
     (stopped,) = [one.record for one in (await read_records(LocalNode())).records if one.record.kind == "stop"]
     assert (stopped.launcher, stopped.handle) == ("docker", "sgl")
     told = await survey(LocalNode(), port=container.port)
