@@ -41,6 +41,11 @@ class Recipe:
     kept_log: str | None = None
 
     @property
+    def log_file(self) -> str | None:
+        """The file that its output goes to; None where its launcher keeps that."""
+        return self.log if self.kept_log is None else None
+
+    @property
     def shown_command(self) -> tuple[str, ...]:
         """The command, masked and printable."""
         return tuple(shown(word) for word in mask_argv(self.argv))

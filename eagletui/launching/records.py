@@ -93,7 +93,7 @@ def with_recipe(record: Record, recipe: Recipe) -> Record:
         command=tuple(shown(word) for word in mask_argv(recipe.argv)),
         environment=masked_environment(recipe.env),
         cwd=recipe.cwd,
-        log=recipe.log if recipe.kept_log is None else None,
+        log=recipe.log_file,
         handle=record.handle or launcher(recipe.launcher).handle(recipe),
     )
 

@@ -147,6 +147,7 @@ async def test_a_declared_container_is_restarted_by_its_tool(container: Containe
         progress = await run.wait()
     assert progress.ending == "done", (progress.text, progress.now_true)
     assert progress.launched is not None
+    assert progress.log is None
     assert (progress.launched[0], lives(old), lives(container.pid)) == (container.pid, False, True)
     assert container.pid != old
     assert asked(container.folder, "docker", "stop") == [["container", "stop", "-t", "7", "sgl"]]
