@@ -97,7 +97,7 @@ class SequenceRun:
         self.plan = plan
         recipe = plan.recipe
         port = recipe.port if recipe is not None else plan.server.port if plan.server is not None else plan.wish.port
-        self._progress = begun(plan.kind, port=port, log=None if recipe is None else recipe.log, reached=reached)
+        self._progress = begun(plan.kind, port=port, log=None if recipe is None else recipe.log_file, reached=reached)
         if record is not None:
             self._progress = after(self._progress, Recorded(record))
         if launched is not None:

@@ -197,7 +197,7 @@ class _Stop:
         if not self.acting.dry and (word := keeper.launcher.read_stop(done)) != STOPPING:
             said = plain(done.stderr.decode("utf-8", "replace"))[:SAID] or word or f"exit status {done.exit_status}"
             raise StopRefusedError(
-                f"{keeper.launcher.name} did not stop {keeper.named}: {said}. Stop it as whoever may (root, as a rule), or let this login do so"
+                f"{keeper.launcher.name} did not stop {keeper.named}: {said.rstrip('.')}. Stop it as whoever may (root, as a rule), or let this login do so"
             )
         return command
 
@@ -254,12 +254,15 @@ class _Stop:
             where = "" if one is None or not one.where else f" in {' < '.join(plain(name) for name in one.where[:3])}"
             fate = next((told.fate for told in reversed(self.told) if told.pid == process.pid), None)
             if process in now.members.spared:
-                fate = "refused" if is_sshd(process) else "ancestor"
+                others = process.uid != now.table.own_uid
+                fate = "foreign" if others else "refused" if is_sshd(process) else "ancestor"
             lines.append(
                 f"{line_of(process)}: {_why_left(one.state if one is not None else process.state, fate)}{where}"
             )
         self.acting.tell(f"{len(alive)} of {len(self.known)} do not end", tuple(lines))
-        when = when or f"within {STOP_AFTER_KILL_S:.0f} s after SIGKILL"
+        if when is None:
+            killed = any(told.name == "KILL" for told in self.told)
+            when = f"within {STOP_AFTER_KILL_S:.0f} s after {'SIGKILL' if killed else 'that'}"
         raise StopFailedError(
             f"{len(alive)} process{'es' if len(alive) != 1 else ''} of the server did not end {when}: "
             + "; ".join(lines[:4])
