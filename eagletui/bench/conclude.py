@@ -23,9 +23,8 @@ def conclude(
 ) -> Result:
     """A run that was measured, concluded. Counts, tokens and the duration are sums over repeats, spreads are over all requests that were answered.
 
-    `asked`: what the load asks for in all its repeats; of a run that was ended early what was sent of it. A request that failed counts for nothing
-    but its failure: tokens that it gave before are not counted. `accept_len`: tokens by steps of all repeats. `complete` False: it was aborted.
-    `against`: the baseline, which it is held against.
+    `asked`: what the load asks for in all its repeats. A request that failed counts for nothing but its failure: tokens that it gave before are not
+    counted. `accept_len`: tokens by steps of all repeats. `complete` False: it was aborted. `against`: the baseline, which it is held against.
     """
     rows = [row for repeat in measured.repeats for row in repeat.rows]
     good = [row for row in rows if row.error is None]
@@ -37,7 +36,7 @@ def conclude(
         load=load,
         facts=facts,
         began=began,
-        asked=max(len(rows), load.requests * load.repeats) if complete else len(rows),
+        asked=max(len(rows), load.requests * load.repeats),
         ok=len(good),
         failures=failures_of(rows),
         duration_s=duration,

@@ -119,9 +119,9 @@ class Against:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A run, concluded. `began`: wall clock, seconds since the epoch. Spreads are over all requests that were answered; None: nothing to say.
-    `tok_s_total` = output tokens ÷ duration, None when all failed. `repeat_means`: `tok_s.per_request.mean` of each repeat. `complete` False:
-    it was aborted."""
+    """A run, concluded. `asked`: all that the load asks for, also of a run that was ended early. `began`: wall clock, seconds since
+    the epoch. Spreads are over all requests that were answered; None: nothing to say. `tok_s_total` = output tokens ÷ duration,
+    None when all failed. `repeat_means`: `tok_s.per_request.mean` of each repeat. `complete` False: it was aborted."""
 
     run: str
     load: Load
@@ -153,8 +153,8 @@ class Result:
 
     @property
     def failed(self) -> int:
-        """Asked, and not answered well."""
-        return self.asked - self.ok
+        """Asked, and not answered well; of a run that was ended early what was sent in vain."""
+        return self.asked - self.ok if self.complete else sum(one.count for one in self.failures)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,13 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "restart": ("eagletui.cli.sequence:restart", "Restart a server: stop, wait for its GPUs, launch, verify."),
     "start": ("eagletui.cli.sequence:start", "Start a server from a profile, or as it was launched last."),
     "stop": ("eagletui.cli.sequence:stop", "Stop a server: let it drain, then end what is left of it."),
+    "history": ("eagletui.cli.history:history", "List benchmark runs, each held against the baseline."),
+    "launches": ("eagletui.cli.history:launches", "List launches: how they ended, how long they took."),
+    "compare": ("eagletui.cli.history:compare", "Compare two runs: flags, metrics, and whether one is faster."),
+    "baseline": ("eagletui.cli.history:baseline", "Make a run what others are held against."),
+    "note": ("eagletui.cli.history:note", "Write a note beside a run."),
+    "tag": ("eagletui.cli.history:tag", "Give a run tags."),
+    "import": ("eagletui.cli.import_runs:import_runs", "Keep runs that bench_serving made elsewhere."),
     "explain": (
         "eagletui.cli.explain:explain",
         "Explain a log file: phases, times, throughput, the cause of a failure.",
