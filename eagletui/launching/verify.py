@@ -151,6 +151,9 @@ def _why(state: KeeperState) -> str:
     status = state.exit_status
     if status is None and state.process is not None:
         return "The launch died without a word of how: its keeper was ended, too."
+    if status is None and state.begun and launched.record.log is None:
+        by = f"{launched.record.launcher} {plain(launched.record.handle or '')}".rstrip()
+        return f"No process of the launch was there within {STARTED_WITHIN_S:.0f} s. It is being started ({by}) and may yet be: look again before it is launched anew."
     if status is None:
         if state.keeper is not None and state.keeper.alive:
             return (

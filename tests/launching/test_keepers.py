@@ -60,7 +60,7 @@ SYSTEMCTL = (
 case $* in
 *LoadState*) case $1 in --user) echo LoadState=loaded;; esac;;
 *MainPID*) if lives; then printf 'MainPID=%s\\nActiveState=active\\n' "$pid"
-else printf 'MainPID=0\\nActiveState=inactive\\nExecMainCode=1\\nExecMainStatus=0\\n'; fi;;
+else printf 'MainPID=0\\nActiveState=inactive\\nExecMainCode=0\\nExecMainStatus=0\\n'; fi;;
 *stop*) if [ -e "$here/forbidden" ]; then echo 'Failed to stop: Access denied' >&2; exit 1; fi; kill -TERM "$pid";;
 esac
 """

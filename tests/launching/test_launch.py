@@ -213,6 +213,13 @@ def test_what_is_not_as_it_should_be() -> None:
     assert shortcomings(KeeperState())
 
 
+def test_a_unit_that_is_still_being_started_may_yet_start() -> None:
+    record = Record("a", "start", "", "", launcher="systemd", handle="sgl.service")
+    said = str(never_started(Launched(record, KeeperState(begun=True, complete=True), 0.0)))
+    assert "being started (systemd sgl.service) and may yet be" in said
+    assert "may yet" not in str(never_started(Launched(record, KeeperState(complete=True), 0.0)))
+
+
 def test_last_words_are_masked_and_printable() -> None:
     state = KeeperState(tail=b"one\r\n\x1b[31mtwo \xff\n" + f"api_key='{SECRET}'\n\n".encode(), exit_status=1)
     assert printed_of(state)[0] == "one"

@@ -366,6 +366,11 @@ def test_a_real_systemd_starts_and_stops_a_unit_that_exists(
         assert stop is not None
         assert manager(stop)[:2] == (0, b"stopping\n")
         wait_until(lambda: not look("mine.service").lives)
+        wait_until(lambda: not look("mine.service").begun)
+        assert word("mine.service") == STARTED
+        seen = look("mine.service")  # the job is queued at least: how the run before ended is no answer any more
+        assert (seen.exit_status, seen.begun) == (None, True)
+        wait_until(lambda: look("mine.service").lives)
         assert word("fails.service") == STARTED
         wait_until(lambda: look("fails.service").exit_status == 3)
         assert word("no-such.service") == "unit-missing"
