@@ -172,7 +172,8 @@ class _Stop:
                 await self.acting.run(keeper.launcher.look(keeper.record), timeout=LOOK_S)
             )
             now = await self.look()
-            if not state.lives and (state.exit_status is not None or not now.members.alive):
+            over = state.complete and not state.begun  # systemd forgets how a unit ended that was stopped
+            if not state.lives and (over or not now.members.alive):
                 break
             passed = time.monotonic() - began
             if self.stop_now.is_set() and not hurried:
