@@ -144,16 +144,17 @@ def never_started(launched: Launched) -> NeverStartedError:
     printed = printed_of(state)
     said = f" It said: {printed[-1].rstrip('.')}." if printed else " It printed nothing."
     log = f" Its log is {plain(state.log)}." if state.log and state.log_size is not None else ""
-    return NeverStartedError(f"{_why(state)}{said}{log}", status=state.exit_status, printed=printed)
+    return NeverStartedError(f"{_why(state, launched.record)}{said}{log}", status=state.exit_status, printed=printed)
 
 
-def _why(state: KeeperState) -> str:
+def _why(state: KeeperState, record: Record) -> str:
     status = state.exit_status
     if status is None and state.process is not None:
         return "The launch died without a word of how: its keeper was ended, too."
-    if status is None and state.begun and launched.record.log is None:
-        by = f"{launched.record.launcher} {plain(launched.record.handle or '')}".rstrip()
-        return f"No process of the launch was there within {STARTED_WITHIN_S:.0f} s. It is being started ({by}) and may yet be: look again before it is launched anew."
+    if status is None and state.begun and record.log is None:  # its launcher keeps it, and its log
+        by = f"{record.launcher} {plain(record.handle or '')}".rstrip()
+        within = f"No process of the launch was there within {STARTED_WITHIN_S:.0f} s."
+        return f"{within} It is being started ({by}) and may yet be: look again before it is launched anew."
     if status is None:
         if state.keeper is not None and state.keeper.alive:
             return (
