@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from eagletui.bench.compare import against, flags_differ, rate_of
 from eagletui.bench.kept import KeptRun, KeptRuns
 from eagletui.bench.outcome import Result
+from eagletui.bench.side_by_side import metrics
 from eagletui.engines.command_line import COMMAND, NotALaunchError, difference
 from eagletui.history.launches import LaunchRecord
 from eagletui.history.runs import LaunchesWanted, RunsWanted
 from eagletui.history.store import History
 from eagletui.launching.plan import FlagChange
+from eagletui.logs.state import SHOWN_NAMES
 from eagletui.ui.ledger import Compared, Kept, LaunchEntry, RunEntry
 from eagletui.ui.screens.draft import words_of
 
@@ -38,7 +40,9 @@ class HistoryLedger:
 
     def compare(self, a: RunEntry, b: RunEntry) -> Compared:
         """See Ledger."""
-        return Compared(a, b, against(b.result, a.result), flags_differ(a.result.facts, b.result.facts))
+        rows = (self._kept.rows(a.id), self._kept.rows(b.id))
+        changes = flags_differ(a.result.facts, b.result.facts)
+        return Compared(a, b, against(b.result, a.result), changes, metrics(a.result, b.result, *rows))
 
     def set_baseline(self, run: str, *, off: bool = False) -> None:
         """See Ledger."""
@@ -79,10 +83,14 @@ def _launches(launches: Sequence[LaunchRecord], runs: Sequence[RunEntry]) -> tup
         out.append(
             LaunchEntry(
                 one.identity.key, one.started.timestamp(), one.outcome, one.command, one.kind.engine, one.kind.model, one.node, one.profile, one.variant,
-                one.diagnosis, one.ended, one.ready_s, one.cold, len(measured), _best(measured), changes,
+                one.diagnosis, one.ended, one.ready_s, one.cold, len(measured), _best(measured), _phases(one), changes,
             )
         )  # fmt: skip
     return tuple(out)
+
+
+def _phases(launch: LaunchRecord) -> tuple[tuple[str, float], ...]:
+    return tuple((SHOWN_NAMES[one.name], one.seconds) for one in launch.phases if one.seconds is not None)
 
 
 def _base_launches(launches: Sequence[LaunchRecord], runs: Sequence[RunEntry]) -> Mapping[str | None, LaunchRecord]:

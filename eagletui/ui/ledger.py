@@ -7,6 +7,7 @@ from typing import Protocol
 
 from eagletui.bench.compare import rate_of
 from eagletui.bench.outcome import Against, Result
+from eagletui.bench.side_by_side import Metric
 from eagletui.launching.plan import FlagChange
 
 
@@ -32,7 +33,7 @@ class RunEntry:
 class LaunchEntry:
     """A launch of the list. `started`: wall clock, seconds since the epoch. `outcome`: "ready", "crashed", "stopped", "unknown"; `ended`: what
     became of a server that had been ready. `command` is masked. `changes`: its flags against the baseline's launch, or the newest one of its
-    model. `best`: its fastest run, of `runs`."""
+    model. `best`: its fastest run, of `runs`. `phases`: (shown name, seconds)."""
 
     key: str
     started: float
@@ -49,6 +50,7 @@ class LaunchEntry:
     cold: bool | None = None
     runs: int = 0
     best: RunEntry | None = None
+    phases: tuple[tuple[str, float], ...] = ()
     changes: tuple[FlagChange, ...] = ()
 
     @property
@@ -90,12 +92,13 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """Two runs: `against` is B held against A (None: it cannot be told), `changes` the flags that A has otherwise than B."""
+    """Two runs: `against` is B held against A, `changes` the flags that A has otherwise than B, `metrics` side by side."""
 
     a: RunEntry
     b: RunEntry
-    against: Against | None
+    against: Against
     changes: tuple[FlagChange, ...]
+    metrics: tuple[Metric, ...]
 
 
 class Ledger(Protocol):

@@ -7,7 +7,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from eagletui.bench.compare import against
 from eagletui.bench.outcome import Conclusion, Failure
+from eagletui.bench.side_by_side import metrics
 from eagletui.errors import HistoryError
 from eagletui.launching.plan import FlagChange
 from eagletui.ui.ledger import Compared, Kept, LaunchEntry, RunEntry
@@ -119,13 +121,12 @@ class FakeLedger:
         return self.kept
 
     def compare(self, a: RunEntry, b: RunEntry) -> Compared:
-        against = b.against if a.baseline else None
         changes = (
             FlagChange("speculative-num-steps", "2", "3"),
             FlagChange("enable-metrics", None, "on"),
             FlagChange("disable-radix-cache", "on", None),
         )
-        return Compared(a, b, against, changes)
+        return Compared(a, b, against(b.result, a.result), changes, metrics(a.result, b.result))
 
     def set_baseline(self, run: str, *, off: bool = False) -> None:
         self.baselines.append((run, off))

@@ -10,11 +10,17 @@ import subprocess
 from pathlib import Path
 
 from eagletui.ui.app import EagleApp
+from tests.ui.experiment_scenes import EXPERIMENTS
 from tests.ui.launch_scenes import LAUNCHES
 from tests.ui.restart_scenes import RESTARTS
 from tests.ui.scenes import NOW, SCENES, FakeSource
 
-ALL = {**SCENES, **LAUNCHES, **{name: scene.snapshot for name, scene in RESTARTS.items()}}
+ALL = {
+    **SCENES,
+    **LAUNCHES,
+    **{name: scene.snapshot for name, scene in RESTARTS.items()},
+    **{name: scene.snapshot for name, scene in EXPERIMENTS.items()},
+}
 
 SIZES = ((160, 48), (120, 36), (80, 24))
 
@@ -52,8 +58,15 @@ async def draw(folder: Path, scene: str, size: tuple[int, int], theme: str, keys
     """One picture."""
     restart = RESTARTS.get(scene)
     operator = restart.operator() if restart is not None else None
-    keys = [*(restart.keys if restart is not None else ()), *keys]
-    app = EagleApp(FakeSource(ALL[scene]()), node_name="gpu-node", theme=theme, clock=lambda: NOW, operator=operator)
+    experiment = EXPERIMENTS.get(scene)
+    led = restart.keys if restart is not None else experiment.keys if experiment is not None else ()
+    keys = [*led, *keys]
+    clock = [NOW]
+    app = EagleApp(
+        FakeSource(ALL[scene]()), node_name="gpu-node", theme=theme, clock=lambda: clock[0], operator=operator
+    )
+    if experiment is not None:
+        experiment.fit_out(app)
     async with app.run_test(size=size) as pilot:
         await pilot.pause()
         await app.workers.wait_for_complete()
@@ -61,9 +74,16 @@ async def draw(folder: Path, scene: str, size: tuple[int, int], theme: str, keys
         for key in keys:
             await pilot.press(key)
             await pilot.pause()
-        await pilot.pause(0.1)
+            if working := [one for one in app.workers if one.name != "benchmark"]:
+                await app.workers.wait_for_complete(working)
+            await pilot.pause()
+        if experiment is not None:
+            experiment.end(app)
+            clock[0] += 2.0  # a chart is drawn once a second
+            app._show()
+        await pilot.pause(0.2)
         svg = app.export_screenshot(title="eagletui")
-    name = f"{scene}-{theme}-{size[0]}x{size[1]}{''.join('-' + k for k in keys) if restart is None else ''}".replace(
+    name = f"{scene}-{theme}-{size[0]}x{size[1]}{''.join('-' + k for k in keys) if not led else ''}".replace(
         "?", "help"
     )
     path = folder / f"{name}.svg"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from shlex import quote
 from typing import ClassVar
 
 from eagletui.bench.load import Load
 from eagletui.bench.outcome import Conclusion, Result, Spread
+from eagletui.bench.side_by_side import Metric
 from eagletui.ui import format as fmt
 from eagletui.ui.bench_words import (
     RUNNER_WORDS,
@@ -279,6 +279,10 @@ def launch_rows(entry: LaunchEntry, wall: float, width: int) -> list[Line]:
         rows += labelled("then", f"{entry.ended} later", width, "error" if entry.ended == "crashed" else "text")
     if entry.diagnosis:
         rows += labelled("cause", said(entry.diagnosis), width, "error")
+    if entry.phases:
+        rows += labelled(
+            "phases", " · ".join(f"{name} {fmt.duration(seconds)}" for name, seconds in entry.phases), width
+        )
     weights = {True: "from disk (a cold start)", False: "in memory already (a warm start)", None: fmt.UNKNOWN}[
         entry.cold
     ]
@@ -311,32 +315,12 @@ def launch_rows(entry: LaunchEntry, wall: float, width: int) -> list[Line]:
 # --- two side by side
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """A row. Only tok/s a request has a verdict: the others are of one mean each, and their difference is only told."""
-
-    label: str
-    value: Callable[[Result], float | None]
-    decimals: int
-
-
-def _p(spread_of: Callable[[Result], Spread | None], which: str) -> Callable[[Result], float | None]:
-    def value(result: Result) -> float | None:
-        spread = spread_of(result)
-        return None if spread is None else float(getattr(spread, which))
-
-    return value
-
-
-METRICS: tuple[Metric, ...] = (
-    Metric("tok/s, all together", lambda one: one.tok_s_total, 1),
-    *(
-        Metric(f"{label} {which} ms", _p(spread_of, which), decimals)
-        for label, _, spread_of, decimals in PERCENTILES[1:]
-        for which in (("p50", "p99") if label in ("TTFT", "ITL") else ("p50",))
-    ),
-    Metric("accept length", lambda one: one.accept_len, 2), Metric("failed", lambda one: float(one.failed), 0),
-)  # fmt: skip
+METRICS: dict[str, tuple[str, int]] = {
+    "tok_s": ("tok/s a request", 1), "tok_s_total": ("tok/s, all together", 1), "ttft_mean": ("TTFT mean ms", 1), "ttft_p50": ("TTFT p50 ms", 1),
+    "ttft_p99": ("TTFT p99 ms", 1), "tpot_mean": ("TPOT mean ms", 2), "itl_p50": ("ITL p50 ms", 2), "itl_p99": ("ITL p99 ms", 2),
+    "e2e_mean": ("answer mean ms", 0), "e2e_p99": ("answer p99 ms", 0), "accept_len": ("accept length", 2),
+}  # fmt: skip
+"""Label and decimals by name; in this order."""
 _THAN: dict[Conclusion, str] = {"faster": " than A", "slower": " than A", "same": " as A", "not-comparable": " with A"}
 VALUE_CELLS, METRIC_CELLS, DELTA_CELLS = 15, 20, 10
 
@@ -346,15 +330,12 @@ def compare_rows(compared: Compared, wall: float, width: int) -> list[Line]:
     a, b = compared.a, compared.b
     rows: list[Line] = []
     against = compared.against
-    if against is not None:
-        rows.append((("B is ", "text"), *verdict_words(against), (_THAN[against.verdict], "text")))
-        rows += [((row, "dim"),) for row in wrap(said(against.why), min(TEXT_CELLS, width), 4)] if against.why else []
-        rows.append(EMPTY)
-    rows += _heads(a, b, wall)
-    comparable = against is None or against.verdict != "not-comparable"
-    rows.append(_speed_row(compared))
-    told = [one for one in METRICS if one.value(a.result) is not None or one.value(b.result) is not None]
-    rows += [_metric_row(one, a.result, b.result, comparable=comparable) for one in told]
+    rows.append((("B is ", "text"), *verdict_words(against), (_THAN[against.verdict], "text")))
+    rows += [((row, "dim"),) for row in wrap(said(against.why), min(TEXT_CELLS, width), 4)] if against.why else []
+    rows += [EMPTY, *_heads(a, b, wall)]
+    by_name = {one.name: one for one in compared.metrics}
+    rows += [_metric_row(by_name[name], compared) for name in METRICS if name in by_name and _is_told(by_name[name])]
+    rows += [_failed_row(a.result, b.result)] if a.result.failed or b.result.failed else []
     rows.append(EMPTY)
     if compared.changes:
         rows += [(("Flags, A then B", "dim"),), *diff_rows(compared.changes, width, ("A", "B"))]
@@ -384,25 +365,37 @@ def _heads(a: RunEntry, b: RunEntry, wall: float) -> list[Line]:
     ]
 
 
-def _speed_row(compared: Compared) -> Line:
-    a, b = compared.a.result, compared.b.result
-    against = compared.against
-    words = tuple(rate_words(one) for one in (a, b))
-    line: Line = (
-        (f"{'tok/s a request':<{METRIC_CELLS}}", "text"),
-        *((f"{one:>{VALUE_CELLS}}", "text bold") for one in words),
+def _is_told(metric: Metric) -> bool:
+    return metric.a is not None or metric.b is not None
+
+
+def _metric_row(metric: Metric, compared: Compared) -> Line:
+    """Both values, by how much they differ, and whether that is more than noise, where that was tested."""
+    label, decimals = METRICS[metric.name]
+    main = metric.name == "tok_s"
+    words = (
+        tuple(rate_words(one.result) for one in (compared.a, compared.b))
+        if main
+        else tuple(fmt.number(one, decimals) for one in (metric.a, metric.b))
     )
-    if against is None:
-        return line
-    sign, word, role = SIGNS[against.verdict]
-    return (*line, (f"{percent(against.delta_pct):>{DELTA_CELLS}}", role), (f"  {sign} {word}", role))
+    verdict = compared.against.verdict if main else metric.verdict
+    role = SIGNS[verdict][2] if verdict is not None else "dim"
+    line: Line = (
+        (f"{label:<{METRIC_CELLS}}", "text" if main else "dim"),
+        *((f"{one:>{VALUE_CELLS}}", "text bold" if main else "text") for one in words),
+        (f"{percent(metric.delta_pct if comparable(compared) else None):>{DELTA_CELLS}}", role),
+    )
+    return line if verdict is None else (*line, (f"  {SIGNS[verdict][0]} {SIGNS[verdict][1]}", role))
 
 
-def _metric_row(metric: Metric, a: Result, b: Result, *, comparable: bool) -> Line:
-    one, other = metric.value(a), metric.value(b)
-    delta = (other / one - 1) * 100 if one and other is not None and comparable else None
-    values = ((f"{fmt.number(value, metric.decimals):>{VALUE_CELLS}}", "text") for value in (one, other))
-    return ((f"{metric.label:<{METRIC_CELLS}}", "dim"), *values, (f"{percent(delta):>{DELTA_CELLS}}", "dim"))
+def comparable(compared: Compared) -> bool:
+    """Whether a difference in per cent says anything: not of different loads."""
+    return compared.against.delta_pct is not None
+
+
+def _failed_row(a: Result, b: Result) -> Line:
+    cells = ((f"{fmt.count(one.failed):>{VALUE_CELLS}}", "error" if one.failed else "text") for one in (a, b))
+    return ((f"{'failed':<{METRIC_CELLS}}", "dim"), *cells)
 
 
 def _loads(a: Result, b: Result, width: int) -> list[Line]:
