@@ -26,8 +26,6 @@ TOOLS_SEED = 1
 """The seed of bench_serving where none is given; its lines do not tell it."""
 MOST_ERROR_CHARS = 300
 """Of what a request said when it failed; the rest tells nothing more."""
-_ENDLESS = (math.inf, "inf", "Infinity")
-"""Request rates that mean: all at once."""
 _APIS: dict[str, Api] = {
     "sglang": "generate", "sglang-native": "generate", "sglang-oai": "completions", "vllm": "completions", "lmdeploy": "completions",
     "openai": "completions", "sglang-oai-chat": "chat", "vllm-chat": "chat", "lmdeploy-chat": "chat", "openai-chat": "chat",
@@ -69,7 +67,7 @@ def read_foreign(text: str, changed: float, *, node: str | None = None, machine:
     for _, group in reversed([(key, list(members)) for key, members in groupby(lines, key=_Alike)]):
         tries = [line for _, line in group]
         seconds = sum(_number(line, "duration") or 0.0 for line in tries)
-        began = ends - seconds
+        began = round(ends - seconds, 3)  # as fine as the history keeps it
         groups.append(_run(tries, Facts(node=node, machine=machine), began))
         ends = began
     return ForeignFile(tuple(reversed(groups)), problems)
@@ -154,8 +152,8 @@ def _load(tries: Sequence[Mapping[str, object]]) -> Load:
         key: sum(_count(one, key) or 0 for one in tries) // done if done else 0
         for key in ("total_input_tokens", "total_output_tokens")
     }
-    rate = first.get("request_rate")
-    endless = rate in _ENDLESS or not isinstance(rate, int | float)
+    rate = _number(first, "request_rate")
+    endless = rate is None or rate <= 0
     most = _count(first, "max_concurrency")
     ratio = _number(first, "random_range_ratio")
     backend = first.get("backend")
@@ -166,7 +164,7 @@ def _load(tries: Sequence[Mapping[str, object]]) -> Load:
         output_len=_count(first, "random_output_len" if drawn else "sharegpt_output_len")
         or each["total_output_tokens"],
         concurrency=(most or requests) if endless else most,
-        rate=None if endless else float(str(rate)),
+        rate=None if endless else rate,
         warmup=1,
         repeats=len(tries),
         seed=TOOLS_SEED,

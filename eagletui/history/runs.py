@@ -234,7 +234,7 @@ def launches(connection: sqlite3.Connection, which: LaunchesWanted) -> tuple[Lau
     rows = connection.execute(
         f"{_LAUNCH} {_where(conditions)} ORDER BY started DESC, id DESC LIMIT ?", (*values, _limit(which.limit))
     ).fetchall()
-    return tuple(_launch(connection, row) for row in rows)
+    return tuple(found for row in rows if (found := _launch(connection, row)) is not None)
 
 
 def _conditions(which: RunsWanted | LaunchesWanted, time: str) -> tuple[list[str], list[object]]:
@@ -272,16 +272,20 @@ def _run(row: Sequence[object]) -> RunRecord:
     )  # fmt: skip
 
 
-def _launch(connection: sqlite3.Connection, row: Sequence[object]) -> LaunchRecord:
+def _launch(connection: sqlite3.Connection, row: Sequence[object]) -> LaunchRecord | None:
+    """None for one whose key nothing here wrote."""
     (
         number, key, machine, node, engine, model, tp, fingerprint, flags, command, started, outcome, ready_s, lead_s, diagnosis, ended,
         read, size, cold, origin, args, profile, variant, record, who,
     ) = row  # fmt: skip
+    identity = _identity(str(key), str(machine))
+    if identity is None:
+        return None
     phases = connection.execute(
         "SELECT name, seconds, ranks FROM phases WHERE launch = ? ORDER BY position", (number,)
     ).fetchall()
     return LaunchRecord(
-        identity=_identity(str(key), str(machine)),
+        identity=identity,
         node=str(node),
         kind=LaunchKind(
             str(engine), cast("str | None", model), cast("int | None", tp), str(fingerprint),
@@ -311,7 +315,9 @@ def _launch(connection: sqlite3.Connection, row: Sequence[object]) -> LaunchReco
     )  # fmt: skip
 
 
-def _identity(key: str, machine: str) -> Identity:
+def _identity(key: str, machine: str) -> Identity | None:
     """Back from Identity.key; a machine's name may have blanks in it."""
-    boot, pid, ticks = key.removeprefix(machine).split()
-    return Identity(machine, None if boot == "-" else boot, int(pid), int(ticks))
+    parts = key.removeprefix(machine).split()
+    if len(parts) != 3 or not (parts[1].isdecimal() and parts[2].isdecimal()):
+        return None
+    return Identity(machine, None if parts[0] == "-" else parts[0], int(parts[1]), int(parts[2]))
