@@ -244,7 +244,7 @@ class SequenceRun:
             self._happens(Skipped(StepName.STOP, "nobody to stop"))
             return
         grace = self.plan.grace_s
-        timeout = None if grace == 0 else grace + KILL_AFTER_TERM_S + STOP_AFTER_KILL_S
+        timeout = None if grace == 0 or self.plan.stopped_by else grace + KILL_AFTER_TERM_S + STOP_AFTER_KILL_S
         self._begins(StepName.STOP, timeout)
         await self._lock_again()
         await self._note(StepName.STOP)
