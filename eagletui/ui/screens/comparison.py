@@ -32,7 +32,7 @@ from eagletui.ui.widgets.lines import EMPTY, Line, cut, width_of, wrap
 LABEL_CELLS = 15
 TEXT_CELLS = 120
 """Sentences are no wider: longer rows are hard to read."""
-NUMBER_CELLS = 11
+NUMBER_CELLS = 10
 MOST_ERRORS = 6
 COMMAND_ROWS = 24
 PERCENTILES: tuple[tuple[str, str, Callable[[Result], Spread | None], int], ...] = (
@@ -158,9 +158,9 @@ def run_rows(entry: RunEntry, wall: float, width: int) -> list[Line]:
     result = entry.result
     rows: list[Line] = []
     rate: Line = ((f"{'tok/s':<{LABEL_CELLS}}", "dim"), (rate_words(result), "text bold"), (" a request", "dim"))
-    if result.repeat_means:
-        rate = (*rate, ("  repeats ", "dim"), (" · ".join(f"{one:.1f}" for one in result.repeat_means), "text"))
     rows.append(rate)
+    if len(result.repeat_means) > 1:
+        rows += labelled("each repeat", " · ".join(f"{one:.1f}" for one in result.repeat_means), width)
     rows.append(
         ((f"{'':<{LABEL_CELLS}}", "dim"), (fmt.number(result.tok_s_total, 1), "text"), (" of all together", "dim"))
     )
@@ -316,13 +316,13 @@ def launch_rows(entry: LaunchEntry, wall: float, width: int) -> list[Line]:
 
 
 METRICS: dict[str, tuple[str, int]] = {
-    "tok_s": ("tok/s a request", 1), "tok_s_total": ("tok/s, all together", 1), "ttft_mean": ("TTFT mean ms", 1), "ttft_p50": ("TTFT p50 ms", 1),
+    "tok_s": ("tok/s a request", 1), "tok_s_total": ("tok/s together", 1), "ttft_mean": ("TTFT mean ms", 1), "ttft_p50": ("TTFT p50 ms", 1),
     "ttft_p99": ("TTFT p99 ms", 1), "tpot_mean": ("TPOT mean ms", 2), "itl_p50": ("ITL p50 ms", 2), "itl_p99": ("ITL p99 ms", 2),
     "e2e_mean": ("answer mean ms", 0), "e2e_p99": ("answer p99 ms", 0), "accept_len": ("accept length", 2),
 }  # fmt: skip
 """Label and decimals by name; in this order."""
 _THAN: dict[Conclusion, str] = {"faster": " than A", "slower": " than A", "same": " as A", "not-comparable": " with A"}
-VALUE_CELLS, METRIC_CELLS, DELTA_CELLS = 15, 20, 10
+VALUE_CELLS, METRIC_CELLS, DELTA_CELLS = 14, 18, 9
 
 
 def compare_rows(compared: Compared, wall: float, width: int) -> list[Line]:
@@ -334,7 +334,9 @@ def compare_rows(compared: Compared, wall: float, width: int) -> list[Line]:
     rows += [((row, "dim"),) for row in wrap(said(against.why), min(TEXT_CELLS, width), 4)] if against.why else []
     rows += [EMPTY, *_heads(a, b, wall)]
     by_name = {one.name: one for one in compared.metrics}
-    rows += [_metric_row(by_name[name], compared) for name in METRICS if name in by_name and _is_told(by_name[name])]
+    rows += [
+        _metric_row(by_name[name], compared, width) for name in METRICS if name in by_name and _is_told(by_name[name])
+    ]
     rows += [_failed_row(a.result, b.result)] if a.result.failed or b.result.failed else []
     rows.append(EMPTY)
     if compared.changes:
@@ -369,7 +371,7 @@ def _is_told(metric: Metric) -> bool:
     return metric.a is not None or metric.b is not None
 
 
-def _metric_row(metric: Metric, compared: Compared) -> Line:
+def _metric_row(metric: Metric, compared: Compared, width: int) -> Line:
     """Both values, by how much they differ, and whether that is more than noise, where that was tested."""
     label, decimals = METRICS[metric.name]
     main = metric.name == "tok_s"
@@ -385,7 +387,10 @@ def _metric_row(metric: Metric, compared: Compared) -> Line:
         *((f"{one:>{VALUE_CELLS}}", "text bold" if main else "text") for one in words),
         (f"{percent(metric.delta_pct if comparable(compared) else None):>{DELTA_CELLS}}", role),
     )
-    return line if verdict is None else (*line, (f"  {SIGNS[verdict][0]} {SIGNS[verdict][1]}", role))
+    if verdict is None or verdict == "not-comparable":
+        return line
+    told = (*line, (f"  {SIGNS[verdict][0]} {SIGNS[verdict][1]}", role))
+    return told if width_of(told) <= width else line
 
 
 def comparable(compared: Compared) -> bool:

@@ -260,8 +260,9 @@ def header(columns: Sequence[Column[E]], first: int, order: Order) -> tuple[Line
     for number, column in enumerate(columns):
         cells = column.cells or first
         here = column.id == order.column
-        arrow = (" ▾" if order.down else " ▴") if here else ""
-        text = column.head + arrow
+        arrow = ("▾" if order.down else "▴") if here else ""
+        tight = width_of([(column.head, "")]) + 2 > cells
+        text = column.head + (arrow if tight or not here else f" {arrow}")
         if width_of([(text, "")]) > cells + (2 if number else 0):
             text = cut(column.head, cells)
         pad = " " * max(0, cells - width_of([(text, "")]))

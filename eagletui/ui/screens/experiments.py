@@ -90,7 +90,7 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
     def compose(self) -> ComposeResult:
         """The table, a row to type in, the keys."""
         yield TableView(self.view, id="sheet")
-        typed = Input(id="typed", compact=True)
+        typed = Input(id="typed", compact=True, select_on_focus=False)
         typed.display = False
         yield typed
         yield KeyRow(id="sheet-keys")
