@@ -210,7 +210,9 @@ def test_a_server_that_was_started_by_hand_is_restarted_and_launched_again_from_
     assert place.processes() == []
     status, _, err = place.on_port("stop", "--yes")
     assert (status, "no server runs on port" in err) == (14, True)
-    _, out, _ = place.on_port("start", "--back", "--dry-run")  # the one that was waited for, and so is known to have become ready
+    _, out, _ = place.on_port(
+        "start", "--back", "--dry-run"
+    )  # the one that was waited for, and so is known to have become ready
     assert re.search(rf"^CHANGES record-copy .* {record['id']} ", out, re.MULTILINE), out[:2000]
 
 
