@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from eagletui.history.store import History
+MEASURED_AFTER_S = 60.0
+"""How long after an earlier start of the demo was ready somebody measured it."""
 _FOLDER = "eagletui-demo-"
 """How a folder of the demo's history is called, before the pid of whose it is."""
 
@@ -48,7 +50,8 @@ def _lives(pid: int) -> bool:
 
 
 def _fill(history: History, speed: float) -> None:
-    """Write down the starts that the simulated node had before, as they would have been watched. Raises HistoryError."""
+    """Write down what the simulated node did before, as it would have been watched and measured: its starts, and a run of the newest one, which is
+    the baseline. Raises HistoryError."""
     from eagletui.demo import shape
     from eagletui.demo.earlier import earlier_starts, log_of_a_start
     from eagletui.demo.shape import HOST, MACHINE_ID
@@ -64,7 +67,8 @@ def _fill(history: History, speed: float) -> None:
     between = (state.ready_s or 0.0) - sum(phase.seconds or 0.0 for phase in state.phases)
     machine = machine_name(Machine(None, MACHINE_ID, HOST), "demo")
     kind = kind_of("sglang", shape.COMMAND, shape.MODEL, shape.RANKS)
-    for start in earlier_starts(speed):
+    starts = earlier_starts(speed)
+    for start in starts:
         phases = tuple(
             PhaseTime(phase.name, phase.seconds * start.pace(phase.name))
             for phase in state.phases
@@ -86,3 +90,55 @@ def _fill(history: History, speed: float) -> None:
                 cold=is_cold(start.read, start.size),
             )
         )
+    newest = starts[0]
+    ready = now - newest.ago_s + (newest.lead_s + (state.ready_s or 0.0))
+    _measure(
+        history,
+        machine,
+        Identity(machine, None, newest.pid, newest.ticks).key,
+        newest.pid,
+        ready + MEASURED_AFTER_S,
+        speed,
+    )
+
+
+def _measure(history: History, machine: str, launch: str, pid: int, began: float, speed: float) -> None:
+    """The run that a person would have made of a start when it was new."""
+    from eagletui.bench.conclude import conclude
+    from eagletui.bench.kept import KeptRuns
+    from eagletui.bench.load import Load
+    from eagletui.bench.outcome import Facts, Measured, Repeat, Row
+    from eagletui.demo import shape
+    from eagletui.demo.benchmarked import benchmarked
+    from eagletui.demo.facts import VERSION
+    from eagletui.engines.command_line import flags
+
+    load = Load("quick", 8, 256, 128)
+    rows: list[Row] = []
+    repeats: list[Repeat] = []
+    at = began
+    for number, answers in enumerate(
+        benchmarked(
+            pid, repeats=load.repeats, requests=load.requests, tokens=load.output_len, prompt=load.input_len,
+            at_once=load.concurrency or 1, speed=speed,
+        )
+    ):  # fmt: skip
+        sent = tuple(
+            Row(
+                number, index, one.sent_s, one.ttft_s * 1000, one.e2e_s * 1000, load.input_len, load.output_len,
+                gaps_ms=tuple(gap * 1000 for gap in one.gaps_s),
+            )
+            for index, one in enumerate(answers)
+        )  # fmt: skip
+        seconds = max(one.sent_s + one.e2e_s for one in answers)
+        steps = sum(one.steps for one in answers)
+        repeats.append(Repeat(sent, seconds, at, at + seconds, load.output_len * len(sent) / steps))
+        rows += sent
+        at += seconds
+    facts = Facts(
+        "sglang", VERSION, shape.MODEL, dict(flags(shape.COMMAND)), "demo", machine, f"sglang:{shape.PORT}", shape.PORT, launch
+    )  # fmt: skip
+    kept = KeptRuns(history)
+    result = conclude(kept.new_id(), load, facts, Measured(tuple(repeats)), began)
+    kept.record(result, rows)
+    kept.set_baseline(result.run)

@@ -16,7 +16,7 @@ import h11
 
 from eagletui.demo.engine import Engine
 from eagletui.demo.jobs import GENERATING, Job, RefusedError
-from eagletui.demo.load import Request
+from eagletui.demo.load import PREFILL_S, Request
 
 BODY_LIMIT: Final = 8 << 20
 READ_SIZE: Final = 1 << 16
@@ -182,7 +182,7 @@ class HttpLink:
     async def _steps(self, job: Job, request: Request) -> AsyncIterator[int]:
         """Wait for each step of the engine, and say how many tokens it gave."""
         engine = self._engine
-        due = self._now() + 0.05 / engine.speed  # the prefill
+        due = self._now() + PREFILL_S / engine.speed
         while job.done < job.tokens:
             while engine.no_tokens(self._now()) and not engine.is_gone(self._now()):  # noqa: ASYNC110 - simulated time has no event
                 await asyncio.sleep(HANG_LOOK_S)  # no token comes any more

@@ -27,6 +27,8 @@ SPECULATION: Final = {0: (43.1, 1.0), 1: (68.4, 1.63), 2: (GEN_TOK_S, ACCEPT_LEN
 """By the number of draft steps: tokens a second of one stream, and tokens that a step gives. 0: without speculation."""
 MORE_STEPS: Final = (83.1, 2.72)
 """With more of them: what is gained by longer drafts is lost again by making them."""
+PREFILL_S: Final = 0.05
+"""From the arrival of a request from outside to its first tokens."""
 DECODE_LOG_STEPS: Final = 40
 """SGLang's decode_log_interval."""
 CLIENTS: Final = 8
