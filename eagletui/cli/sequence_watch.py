@@ -121,5 +121,9 @@ class _Lent:
         """See Node."""
         return self._node.http_transport()
 
+    def stream_transport(self) -> httpx.AsyncBaseTransport:
+        """See Node."""
+        return self._node.stream_transport()
+
     async def aclose(self) -> None:
         """It is not ours to close."""

@@ -111,6 +111,10 @@ class DemoNode:
         """See base.Node."""
         return self._link().http_transport()
 
+    def stream_transport(self) -> httpx.AsyncBaseTransport:
+        """See base.Node."""
+        return self._link().stream_transport()
+
     async def aclose(self) -> None:
         """See base.Node. The world stays: `connect` opens the link anew."""
         node, self._node = self._node, None

@@ -118,7 +118,7 @@ def container_state(world: World, args: Sequence[bytes], now: float) -> Answer: 
 
 # Shared memory
 
-_SEGMENT: Final = re.compile(r"(?:sgl_shm_|nccl-|sem\.|psm_|torch_)[0-9A-Za-z._+:@=-]+")
+_SEGMENT: Final = re.compile(r"(?:sgl_shm_|sglang_|nccl-|sem\.|psm_|torch_)[0-9A-Za-z._+:@=-]+")
 _PLACE: Final = re.compile(r"[0-9a-f]+")
 
 

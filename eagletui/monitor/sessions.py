@@ -115,6 +115,10 @@ class Sessions:
         """See base.Node."""
         return self._node.http_transport()
 
+    def stream_transport(self) -> httpx.AsyncBaseTransport:
+        """See base.Node."""
+        return self._node.stream_transport()
+
     async def aclose(self) -> None:
         """See base.Node."""
         await self._node.aclose()

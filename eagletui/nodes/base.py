@@ -75,5 +75,8 @@ class Node(Protocol):
     def http_transport(self) -> httpx.AsyncBaseTransport:
         """An httpx transport whose connections are opened *on the node* (127.0.0.1 is the node's). Opens no TCP port here."""
 
+    def stream_transport(self) -> httpx.AsyncBaseTransport:
+        """The same for many long answers at a time (nodes.streaming), of as many connections as are asked for at once."""
+
     async def aclose(self) -> None:
         """Close everything. Never raises."""

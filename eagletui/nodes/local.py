@@ -226,6 +226,14 @@ class LocalNode:
         self._transports.append(transport)
         return transport
 
+    def stream_transport(self) -> httpx.AsyncBaseTransport:
+        """See base.Node."""
+        from eagletui.nodes.streaming import StreamTransport, dial_timed
+
+        transport = StreamTransport(dial_timed)
+        self._transports.append(transport)
+        return transport
+
     async def aclose(self) -> None:
         """Ends what still runs. Never raises."""
         await asyncio.gather(

@@ -336,6 +336,14 @@ class SshNode:
         self._transports.append(transport)
         return transport
 
+    def stream_transport(self) -> httpx.AsyncBaseTransport:
+        """See base.Node."""
+        from eagletui.nodes.streaming import StreamTransport
+
+        transport = StreamTransport(self.dial)
+        self._transports.append(transport)
+        return transport
+
     async def aclose(self) -> None:
         """See base.Node."""
         transports, self._transports = self._transports, []

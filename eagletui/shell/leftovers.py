@@ -28,7 +28,7 @@ REMOVED_AT_ONCE: Final = 64
 _NAMES = r"""
 is_ours() {
 case $1 in *[!0-9A-Za-z._+:@=-]*) return 1;; esac
-case $1 in sgl_shm_?*|nccl-?*|sem.?*|psm_?*|torch_?*) return 0;; esac
+case $1 in sgl_shm_?*|sglang_?*|nccl-?*|sem.?*|psm_?*|torch_?*) return 0;; esac
 return 1
 }
 """

@@ -85,9 +85,18 @@ def _written(flag: str, value: Value) -> str:
         return f"no {flag}"
     if value is True:
         return flag
-    text = " ".join(value) if isinstance(value, tuple) else str(value)
-    masked = mask_argv((f"--{flag}", text))
-    return f"{flag}={masked[-1]}"
+    return f"{flag}={_masked(flag, value)}"
+
+
+def _masked(flag: str, value: str | tuple[str, ...]) -> str:
+    return mask_argv((f"--{flag}", " ".join(value) if isinstance(value, tuple) else value))[-1]
+
+
+def masked_changes(changes: Changes) -> dict[str, str | bool | None]:
+    """A cell's flags and values as they may be shown."""
+    return {
+        flag: value if value is None or isinstance(value, bool) else _masked(flag, value) for flag, value in changes
+    }
 
 
 def identity_of(node: str, port: int | None, text: str) -> str:

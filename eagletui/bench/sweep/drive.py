@@ -73,7 +73,7 @@ class Sweep:
         self._operator = operator
         self._measure = measure
         self._terms = terms
-        self._on_change = on_change
+        self.on_change = on_change
 
     async def run(self) -> SweepState:
         """To the end. Raises EndedError when it stopped before, NodeError, SweepError."""
@@ -89,6 +89,20 @@ class Sweep:
             raise
         self._keep(replace(self.state, pid=None, doing="", over=True))
         return self.state
+
+    async def put_back(self, *, stop: bool, baseline: str | None, terms: Terms) -> Progress | None:
+        """When all is done: stop what runs, or launch the baseline again. None where that is not needed, or would ask. Raises NodeError."""
+        last = self.state.cells[-1]
+        if not stop and last.cell.baseline and last.outcome == "measured":
+            return None
+        wish = Wish(
+            "stop" if stop else "restart", port=terms.port, profile=self.state.profile, variant=None if stop else baseline,
+            changes=() if stop else self.state.base,
+        )  # fmt: skip
+        plan = await self._operator.prepare(wish)
+        if plan.refused or any(one.code not in terms.accepted for one in plan.questions):
+            return None
+        return await self._followed(await self._operator.check(plan))
 
     async def _cell(self, number: int) -> None:
         cell = self.state.cells[number].cell
@@ -125,7 +139,7 @@ class Sweep:
 
         def news() -> None:
             self.running = run.progress
-            self._on_change()
+            self.on_change()
 
         self._operator.on_change = news
         try:
@@ -137,7 +151,7 @@ class Sweep:
     async def _measured(self, state: CellState, progress: Progress) -> CellState:
         def news(now: BenchProgress) -> None:
             self.measuring = now
-            self._on_change()
+            self.on_change()
 
         try:
             result = await self._measure(state.cell, progress, news)
@@ -155,7 +169,7 @@ class Sweep:
     def _keep(self, state: SweepState) -> None:
         self.state = state
         self._store.write(state)
-        self._on_change()
+        self.on_change()
 
 
 def _started(begun: CellState, progress: Progress) -> CellState:
