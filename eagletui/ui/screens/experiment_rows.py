@@ -97,7 +97,7 @@ def _speed(entry: RunEntry | None, wall: float) -> Line:
     del wall
     result = entry.result if entry is not None else None
     mean, half = (rate_of(result), half_width(result)) if result is not None else (None, None)
-    role = "text bold" if result is None or result.complete else "dim"
+    role = "text bold" if mean is not None and result is not None and result.complete else "dim"
     return (
         (f"{fmt.number(mean, 1):>7}", role),
         (f" ± {half:<4.1f}" if half is not None and mean is not None else " " * 7, "dim"),

@@ -35,7 +35,8 @@ from eagletui.ui.widgets.frame import Tab, View
 from eagletui.ui.widgets.key_row import KeyHint, KeyRow
 from eagletui.ui.widgets.lines import EMPTY, Line, clean, cut, wrap
 
-PLOT_ROWS = 14
+PLOT_ROWS, MOST_PLOT_ROWS = 14, 28
+"""Of the plot: so many where the table wants more room than there is, and at most so many."""
 LEAST_TABLE_ROWS = 6
 TAB_NAMES: dict[str, str] = {"runs": "Runs", "launches": "Launches"}
 TabName = Literal["runs", "launches"]
@@ -187,7 +188,8 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
     def _plot(self, width: int, height: int) -> list[Line]:
         if not self._plots or self.tab_name != "runs" or self.kept is None:
             return []
-        rows = min(PLOT_ROWS, height - LEAST_TABLE_ROWS - 1)
+        least = min(PLOT_ROWS, height - LEAST_TABLE_ROWS - 1)
+        rows = min(MOST_PLOT_ROWS, max(least, height - len(self.runs) - 2))
         here = self.here.id if self.here is not None else None
         return [EMPTY, *plot_rows(self.runs, self.kept.base_of(self.here), here, self._canvas, width, rows)]
 

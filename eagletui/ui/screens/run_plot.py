@@ -12,6 +12,8 @@ from eagletui.ui.widgets.lines import Line, Span
 from eagletui.ui.widgets.plot import Axis, axis, row_of
 
 LEAST_ROWS, LEAST_CELLS = 4, 24
+WHISKER = 0.75
+"""Half an interval is drawn from so many rows on: of a shorter one only the side that a row's edge cuts would be seen."""
 DASH = "╌"
 DOT, DOT_HERE, BASELINE_DOT = "●", "◉", "◆"
 _BLANK = " \u2800"
@@ -49,8 +51,8 @@ def plot_rows(
         for x in range(cells):
             _put(grid, x, row_of(base, scale, rows), DASH, "dim", over=False)
     for one, x, mean, half in zip(shown, places, means, halves, strict=True):
-        for y in range(row_of(mean + half, scale, rows), row_of(mean - half, scale, rows) + 1):
-            if half:
+        if half >= (scale.top - scale.bottom) / rows * WHISKER:
+            for y in range(row_of(mean + half, scale, rows), row_of(mean - half, scale, rows) + 1):
                 _put(grid, x, y, "│", "dim", over=True)
         role = "accent" if one.baseline else SIGNS[one.against.verdict][2] if one.against is not None else "text"
         dot = BASELINE_DOT if one.baseline else DOT_HERE if one.id == here else DOT
