@@ -30,6 +30,8 @@ _APIS: dict[str, Api] = {
     "sglang": "generate", "sglang-native": "generate", "sglang-oai": "completions", "vllm": "completions", "lmdeploy": "completions",
     "openai": "completions", "sglang-oai-chat": "chat", "vllm-chat": "chat", "lmdeploy-chat": "chat", "openai-chat": "chat",
 }  # fmt: skip
+_FIGURES = frozenset({"version", "status", "max-total-num-tokens", "max-req-input-len"})
+"""What a server tells of itself beside its arguments."""
 _LOAD_KEYS = (
     "tag", "backend", "dataset_name", "request_rate", "max_concurrency", "sharegpt_output_len", "random_input_len", "random_output_len",
     "random_range_ratio", "model_id", "num_prompts", "burstiness",
@@ -108,7 +110,7 @@ class _Alike:
         self._known = bool(args) or bool(told.get("tag"))
         self._sent = (
             [told.get(key) for key in _LOAD_KEYS],
-            {key: value for key, value in args.items() if key not in {"random_seed", "nccl_port"}},
+            {key: value for key, value in args.items() if key not in {"random-seed", "nccl-port"}},
         )
 
     def __eq__(self, other: object) -> bool:
@@ -208,13 +210,14 @@ def _arguments(told: Mapping[str, object]) -> dict[str, object]:
     if not isinstance(info, dict):
         return {}
     found: dict[str, object] = {}
-    for name, value in info.items():
+    for key, value in info.items():
+        name = shown(key).replace("_", "-")
+        if name in _FIGURES:
+            continue
         if isinstance(value, str):
-            found[shown(name)] = shown(mask_argv((f"--{name.replace('_', '-')}", value))[1])
+            found[name] = shown(mask_argv((f"--{name}", value))[1])
         elif isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
-            found[shown(name)] = value
-    for name in ("version", "status"):
-        found.pop(name, None)
+            found[name] = value
     return found
 
 

@@ -106,14 +106,14 @@ def _measure(history: History, machine: str, launch: str, pid: int, began: float
     """The run that a person would have made of a start when it was new."""
     from eagletui.bench.conclude import conclude
     from eagletui.bench.kept import KeptRuns
-    from eagletui.bench.load import Load
     from eagletui.bench.outcome import Facts, Measured, Repeat, Row
+    from eagletui.bench.presets import preset_named
     from eagletui.demo import shape
     from eagletui.demo.benchmarked import benchmarked
     from eagletui.demo.facts import VERSION
     from eagletui.engines.command_line import flags
 
-    load = Load("quick", 8, 256, 128)
+    load = preset_named("quick")
     rows: list[Row] = []
     repeats: list[Repeat] = []
     at = began

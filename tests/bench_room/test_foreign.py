@@ -52,7 +52,7 @@ def test_recorded_lines() -> None:
         "/srv/models/tiny-llama",
         "m1",
     )
-    assert (result.facts.args["tp_size"], result.facts.args["speculative_num_steps"]) == (2, 2)
+    assert (result.facts.args["tp-size"], result.facts.args["speculative-num-steps"]) == (2, 2)
     load = result.load
     assert (load.runner, load.api, load.input_len, load.output_len, load.concurrency, load.rate, load.spread) == (
         "bench_serving", "generate", 400, 400, 32, None, 0.5,
@@ -140,7 +140,7 @@ def test_secrets_of_a_server_are_masked() -> None:
     (one,) = read(told)
     text = text_of(one.result)
     assert "sk-b" not in text
-    assert one.result.facts.args["api_key"] == "***"
+    assert one.result.facts.args["api-key"] == "***"
 
 
 def test_what_is_none_is_told_and_ends_nothing() -> None:
