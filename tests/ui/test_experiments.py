@@ -64,7 +64,9 @@ async def test_the_runs_of_a_campaign_at_a_glance() -> None:
         assert re.search(r"◆ no-spec .*90\.0 ± 0\.3 +45 +– .*◆ baseline", text)
         assert re.search(r"94\.6 ± 0\.5 .*\+5\.1  ↑ faster", text)
         assert "9 runs" in text
-        await s.keys("escape")
+        await s.keys("question_mark")
+        assert "launch this variant again: its plan comes first" in s.picture()
+        await s.keys("escape", "escape")
         assert s.top() is s.main
 
 

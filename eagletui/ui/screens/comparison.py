@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from shlex import quote
 from typing import ClassVar
 
@@ -34,6 +34,7 @@ TEXT_CELLS = 120
 """Sentences are no wider: longer rows are hard to read."""
 NUMBER_CELLS = 10
 MOST_ERRORS = 6
+KEY_CELLS = 12
 COMMAND_ROWS = 24
 PERCENTILES: tuple[tuple[str, str, Callable[[Result], Spread | None], int], ...] = (
     ("tok/s", "tok/s a request", lambda one: one.tok_s, 1), ("TTFT", "TTFT ms", lambda one: one.ttft_ms, 1), ("TPOT", "TPOT ms", lambda one: one.tpot_ms, 2),
@@ -140,6 +141,24 @@ class CompareScreen(RowsScreen):
     def rows(self, width: int) -> list[Line]:
         """See compare_rows."""
         return compare_rows(self._compared, self._wall, width)
+
+
+class KeysScreen(RowsScreen):
+    """What the keys of a screen do: (key, sentence) each."""
+
+    def __init__(self, title: str, keys: Sequence[tuple[str, str]]) -> None:
+        super().__init__()
+        self._title, self._keys = title, keys
+
+    def head(self) -> Line:
+        """Whose."""
+        return ((f"Keys of {self._title}", "text bold"),)
+
+    def rows(self, width: int) -> list[Line]:
+        """A row a key."""
+        return [
+            ((f"{key:<{KEY_CELLS}}", "key bold"), (cut(text, width - KEY_CELLS), "text")) for key, text in self._keys
+        ]
 
 
 # --- rows

@@ -87,8 +87,6 @@ def changes_words(changes: Sequence[FlagChange]) -> str:
 def _variant(entry: Entry, wall: float) -> Line:
     del wall
     told = changes_words(entry.changes)
-    if isinstance(entry, RunEntry) and entry.baseline:
-        told = told or "the baseline"
     return ((name_of(entry), "text"), *((("  ", "text"), (told, "dim")) if told else ()))
 
 

@@ -13,7 +13,7 @@ from eagletui.ui import format as fmt
 from eagletui.ui.bench_words import moment, rate_words
 from eagletui.ui.ledger import Entry, LaunchEntry, Ledger, RunEntry
 from eagletui.ui.panes.throughput import Canvas
-from eagletui.ui.screens.comparison import CompareScreen, LaunchDetails, RunDetails
+from eagletui.ui.screens.comparison import CompareScreen, KeysScreen, LaunchDetails, RunDetails
 from eagletui.ui.screens.experiment_rows import (
     LAUNCH_COLUMNS,
     RUN_COLUMNS,
@@ -41,6 +41,14 @@ LEAST_TABLE_ROWS = 6
 TAB_NAMES: dict[str, str] = {"runs": "Runs", "launches": "Launches"}
 TabName = Literal["runs", "launches"]
 NOTE_CHARACTERS = 200
+KEYS: tuple[tuple[str, str], ...] = (
+    ("↑ ↓ g G", "walk; PgUp and PgDn by a screenful"), ("enter", "all of this run or launch: percentiles, caveats, errors, command"),
+    ("e  l  tab", "runs, launches, the other table"), ("s  S", "sort by the next column, turn the order; a click on a header does both"),
+    ("/", "filter by words that a row has; esc shows all again"), ("space", "mark a run: A, then B"),
+    ("c", "compare A and B; without marks this run with its baseline"), ("p", "plot tok/s over the runs that are shown"),
+    ("b", "make this run the baseline, or no longer"), ("n", "note what is to be remembered of this run"),
+    ("r", "launch this variant again: its plan comes first"), ("esc  q", "leave"),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
         ("escape,q", "leave", "leave"), ("enter", "details", "details"), ("up", "walk(-1)", ""), ("down", "walk(1)", ""), ("pageup", "leap(-1)", ""),
         ("pagedown", "leap(1)", ""), ("home,g", "leap(-9999)", ""), ("end,G", "leap(9999)", ""), ("tab", "other", "other table"), ("e", "tab('runs')", "runs"),
         ("l", "tab('launches')", "launches"), ("slash", "filter", "filter"), ("s", "sort", "sort"), ("S", "turn", "reverse"), ("space", "mark", "mark"),
-        ("c", "compare", "compare"), ("p", "plot", "plot"), ("b", "baseline", "baseline"), ("n", "note", "note"), ("r", "again", "launch again"),
+        ("c", "compare", "compare"), ("p", "plot", "plot"), ("b", "baseline", "baseline"), ("n", "note", "note"), ("r", "again", "launch again"), ("question_mark", "help", "keys"),
     ]  # fmt: skip
 
     def __init__(
@@ -247,15 +255,20 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
         here = self.here
         out: list[KeyHint] = []
         if here is not None:
-            out.append(("enter", "details", "details"))
+            out.append(("enter", "more", "details"))
         if isinstance(here, RunEntry):
             marked = len(self._marks)
             out += [("space", "mark", "mark"), ("c", "compare A and B" if marked == 2 else "compare", "compare")]
+            out.append(("?", "keys", "help"))
             base = "no baseline" if here.baseline else "baseline"
             out += [("p", "no plot" if self._plots else "plot", "plot"), ("b", base, "baseline"), ("n", "note", "note")]
         if here is not None:
             out += [("r", "launch again", "again"), ("/", "filter", "filter"), ("s", "sort", "sort")]
-        return (*out, ("tab", "launches" if self.tab_name == "runs" else "runs", "other"), ("esc", "leave", "leave"))
+        return (
+            *out,
+            ("tab", "launches" if self.tab_name == "runs" else "runs", "other"),
+            ("esc", "leave", "leave"),
+        )
 
     def do(self, name: str) -> None:
         """A click."""
@@ -433,6 +446,10 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
             self._open(RunDetails(here, self._wall()))
         elif isinstance(here, LaunchEntry):
             self._open(LaunchDetails(here, self._wall()))
+
+    def action_help(self) -> None:
+        """Keys that the row has no room for."""
+        self._open(KeysScreen("Experiments", KEYS))
 
     def action_plot(self) -> None:
         """Show or hide it."""
