@@ -6,7 +6,6 @@ What a dialog is made of is imported when it is opened: the first paint does not
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eagletui.errors import EagletuiError
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from eagletui.bench.load import Load
     from eagletui.bench.outcome import BenchProgress, Result
     from eagletui.bench.runner import Bench, BenchRun
-    from eagletui.launching.plan import Wish
+    from eagletui.launching.operator import Operator
     from eagletui.ui.ledger import Ledger
     from eagletui.ui.panes.throughput import Canvas
     from eagletui.ui.screens.experiments import Again, TabName
@@ -222,10 +221,7 @@ class BenchActions(LaunchActions):
 
     def _end_bench(self, ended: Benched) -> None:
         self._followed, self._benched = None, ended
-        self._windows = (
-            *self._windows[:-1],
-            *(replace(one, end=self.moment()) for one in self._windows[-1:] if ended.result is not None),
-        )
+        self._mark_end(ended.result)
         self._look_for_baseline()
         for dialog in self.screen_stack:
             reload = getattr(dialog, "reload", None)
@@ -241,6 +237,14 @@ class BenchActions(LaunchActions):
                 severity="warning",
             )
         self.repaint()
+
+    def _mark_end(self, result: Result | None) -> None:
+        """On the chart, where it was measured; nothing where it was not."""
+        snapshot = self.seen()
+        windows = result.windows if result is not None else ()
+        after_wall = snapshot.at - snapshot.wall
+        marks = [Window(windows[0][0] + after_wall, windows[-1][1] + after_wall)] if windows else []
+        self._windows = (*self._windows[:-1], *marks)
 
     def _ask_to_end(self, run: BenchRun) -> None:
         if self.twice("abort-bench"):
@@ -310,16 +314,27 @@ class BenchActions(LaunchActions):
         self.open_dialog(ExperimentsScreen(self.ledger, self.seen().node, wall, tab=tab, canvas=self.canvas), chosen)
 
     def _launch_again(self, again: Again) -> None:
-        """Its plan."""
-        if not self._begin_of("server.restart"):
+        """Its plan, once it is known what its flags have otherwise than what would be launched without them."""
+        if not self._begin_of("server.restart") or self.operator is None:
             return
-        from eagletui.ui.relaunch import wish_for
+        self.run_worker(self._planning_again(self.operator, again), name="again", exclusive=True, exit_on_error=False)
 
-        snapshot = self.seen()
-        known = {} if self.operator is None else {one: self.operator.variants(one) for one in self.operator.profiles()}
-        wish: Wish | str = wish_for(again.entry, again.command, snapshot.server, known)
-        if isinstance(wish, str):
-            self.say(wish, severity="warning")
+    async def _planning_again(self, operator: Operator, again: Again) -> None:
+        from eagletui.ui.relaunch import NOT_KEPT, NotALaunchError, base_wish, with_flags
+
+        known = {one: operator.variants(one) for one in operator.profiles()}
+        wish = base_wish(again.entry, self.seen().server, known)
+        if not again.command and wish.profile is None:
+            self.say(NOT_KEPT, severity="warning")
+            return
+        try:
+            recipe = (await operator.prepare(wish)).recipe
+            if recipe is not None and again.command:
+                wish = with_flags(wish, recipe.shown_command, again.command)
+        except NotALaunchError:
+            self.say("Its command is not one that flags can be changed in.", severity="warning")
+        except EagletuiError as error:
+            self.say(said(str(error)), severity="error")
         else:
             self._open_plan(wish)
 

@@ -12,12 +12,14 @@ from eagletui.bench.outcome import Conclusion, Failure
 from eagletui.bench.side_by_side import metrics
 from eagletui.errors import HistoryError
 from eagletui.launching.plan import FlagChange
+from eagletui.shell.masking import mask_argv
 from eagletui.ui.ledger import Compared, Kept, LaunchEntry, RunEntry
 from tests.ui.fake_bench import ARGS, OPEN, STANDARD, result
 from tests.ui.restart_scenes import COMMAND
 from tests.ui.scenes import HOSTILE, WALL
 
 HOUR = 3600.0
+KEPT = mask_argv(COMMAND)
 STEPS = tuple(FlagChange("speculative-num-steps", "none", str(n)) for n in (1, 2, 3))
 NOT_COMPARABLE = "The runs sent different loads: 1 024 → 512 tokens, 4 at a time, against 256 → 128 tokens, 1 at a time"
 BASE = RunEntry(
@@ -77,10 +79,10 @@ def campaign() -> Kept:
         run("s", 90.2, 25.0, 2, half=0.6), run("f", 94.6, 25.5, 2, half=0.5), BASE,
     )  # fmt: skip
     launches = (
-        LaunchEntry("l2", WALL - 2.3 * HOUR, "ready", COMMAND, "sglang", "/shared/models/Kimi-K2.5-INT4", "gpu-node", "k25", "3step", ready_s=192.0, cold=False, runs=2, best=runs[3], changes=STEPS[2:]),
-        LaunchEntry("l3", WALL - 3.0 * HOUR, "crashed", COMMAND, "sglang", "/shared/models/Kimi-K2.5-INT4", "gpu-node", "k25", "4step", diagnosis="cuda-oom", cold=True),
-        LaunchEntry("l4", WALL - 6.0 * HOUR, "stopped", COMMAND, "sglang", "/shared/models/Kimi-K2.5-INT4", "gpu-node", "k25", "1step", cold=None),
-        LaunchEntry("l1", WALL - 26.2 * HOUR, "ready", COMMAND, "sglang", "/shared/models/Kimi-K2.5-INT4", "gpu-node", "k25", "no-spec", ready_s=201.0, cold=True, runs=1, best=BASE),
+        LaunchEntry("l2", WALL - 2.3 * HOUR, "ready", KEPT, "sglang", "/shared/models/Kimi-K2.5-INT4", "gpu-node", "k25", "3step", ready_s=192.0, cold=False, runs=2, best=runs[3], changes=STEPS[2:]),
+        LaunchEntry("l3", WALL - 3.0 * HOUR, "crashed", KEPT, "sglang", "/shared/models/Kimi-K2.5-INT4", "gpu-node", "k25", "4step", diagnosis="cuda-oom", cold=True),
+        LaunchEntry("l4", WALL - 6.0 * HOUR, "stopped", KEPT, "sglang", "/shared/models/Kimi-K2.5-INT4", "gpu-node", "k25", "1step", cold=None),
+        LaunchEntry("l1", WALL - 26.2 * HOUR, "ready", KEPT, "sglang", "/shared/models/Kimi-K2.5-INT4", "gpu-node", "k25", "no-spec", ready_s=201.0, cold=True, runs=1, best=BASE),
     )  # fmt: skip
     return Kept(runs, launches)
 

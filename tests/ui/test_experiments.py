@@ -13,7 +13,7 @@ from eagletui.history.store import History
 from eagletui.launching.plan import Wish
 from eagletui.ui.history_ledger import HistoryLedger
 from eagletui.ui.ledger import Kept, LaunchEntry, RunEntry
-from eagletui.ui.relaunch import wish_for
+from eagletui.ui.relaunch import base_wish, with_flags
 from eagletui.ui.screens.comparison import CompareScreen, LaunchDetails, RunDetails, compare_rows, launch_rows, run_rows
 from eagletui.ui.screens.experiment_rows import (
     LAUNCH_COLUMNS,
@@ -30,7 +30,7 @@ from eagletui.ui.screens.plan import PlanScreen
 from eagletui.ui.screens.run_plot import plot_rows
 from eagletui.ui.widgets.chart import BrailleChart
 from eagletui.ui.widgets.lines import plain, tidy, width_of
-from tests.ui import fake_ledger, restart_scenes, scenes
+from tests.ui import fake_ledger, restart_scenes
 from tests.ui.experiment_scenes import COMPARE
 from tests.ui.fake_bench import ARGS, result
 from tests.ui.fake_ledger import BASE, FakeLedger, campaign
@@ -177,26 +177,22 @@ async def test_nothing_yet_says_what_to_do_and_a_run_that_ends_appears() -> None
 async def test_a_variant_of_the_list_is_launched_again_by_its_plan() -> None:
     operator = restart_scenes.of(restart_scenes.PLAN, profiles=("k25",))()
     async with benching(operator=operator) as s:
-        await s.keys("e", "down", "down", "down", "down", "r")  # 1step is a variant that is still known
+        await s.keys("e", *["down"] * 4, "r")  # 1step is a variant that is still known
         assert isinstance(s.top(), PlanScreen)
-        assert operator.wishes == [Wish("restart", server="41822:1", port=30_000, profile="k25", variant="1step")]
+        wish = Wish("restart", server="41822:1", port=30_000, profile="k25", variant="1step")
+        assert operator.wishes == [wish, wish]  # what it comes to, which has the flags of its launch; then its plan
         assert operator.begun == []
+        await s.keys("escape", "l", "down", "r")
+        assert operator.wishes[-1].variant is None  # 4step is none any more
 
 
-def test_what_is_launched_again_without_a_profile_is_told_by_its_flags() -> None:
-    server = replace(scenes.make_server(), command=COMMAND)
-    other = tuple(
-        "4" if word == "3" else "***" if word == SECRET else word for word in COMMAND if word != "--enable-metrics"
-    )
-    entry = CAMPAIGN.launches[0]
-    wish = wish_for(entry, other, server, {})
-    assert isinstance(wish, Wish)
-    assert sorted(wish.changes) == [
-        ("enable-metrics", None),
-        ("speculative-num-steps", "4"),
-    ]  # what is masked stays as it is
-    assert "not kept" in str(wish_for(entry, (), server, {}))
-    assert "start one with S" in str(wish_for(entry, other, None, {}))
+def test_what_is_launched_again_has_the_flags_of_its_launch() -> None:
+    words = {"3": "4", SECRET: "***"}
+    other = tuple(words.get(word, word) for word in COMMAND if word != "--enable-metrics")
+    wish = base_wish(CAMPAIGN.launches[0], None, {})
+    assert wish == Wish("start")
+    changed = with_flags(wish, COMMAND, other)
+    assert sorted(changed.changes) == [("enable-metrics", None), ("speculative-num-steps", "4")]  # what is masked stays
 
 
 def test_tables_and_details_fit_every_width_and_nothing_unknown_is_a_number() -> None:

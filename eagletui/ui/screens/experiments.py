@@ -66,7 +66,8 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
         ("escape,q", "leave", "leave"), ("enter", "details", "details"), ("up", "walk(-1)", ""), ("down", "walk(1)", ""), ("pageup", "leap(-1)", ""),
         ("pagedown", "leap(1)", ""), ("home,g", "leap(-9999)", ""), ("end,G", "leap(9999)", ""), ("tab", "other", "other table"), ("e", "tab('runs')", "runs"),
         ("l", "tab('launches')", "launches"), ("slash", "filter", "filter"), ("s", "sort", "sort"), ("S", "turn", "reverse"), ("space", "mark", "mark"),
-        ("c", "compare", "compare"), ("p", "plot", "plot"), ("b", "baseline", "baseline"), ("n", "note", "note"), ("r", "again", "launch again"), ("question_mark", "help", "keys"),
+        ("c", "compare", "compare"), ("p", "plot", "plot"), ("b", "baseline", "baseline"), ("n", "note", "note"), ("r", "again", "launch again"),
+        ("question_mark", "help", "keys"),
     ]  # fmt: skip
 
     def __init__(
