@@ -22,6 +22,15 @@ HEAD_CELLS = 4
 FEWEST_NAME_CELLS = 18
 """Of the variant, before other columns give way to it."""
 BASELINE_SIGN = "◆"
+KEYS: tuple[tuple[str, str], ...] = (
+    ("↑ ↓ g G", "walk; PgUp and PgDn by a screenful"), ("enter", "all of this run or launch: percentiles, caveats, errors, command"),
+    ("e  l  tab", "runs, launches, the other table"), ("s  S", "sort by the next column, turn the order; a click on a header does both"),
+    ("/", "filter by words that a row has; esc shows all again"), ("space", "mark a run: A, then B"),
+    ("c", "compare A and B; without marks this run with its baseline"), ("p", "plot tok/s over the runs that are shown"),
+    ("b", "make this run the baseline, or no longer"), ("n", "note what is to be remembered of this run"),
+    ("r", "launch this variant again: its plan comes first"), ("esc  q", "leave"),
+)  # fmt: skip
+"""What the keys of the Experiments screen do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from textual.widgets import Input
 
 from eagletui.ui import format as fmt
 from eagletui.ui.bench_words import moment, rate_words
-from eagletui.ui.ledger import Entry, LaunchEntry, Ledger, RunEntry
+from eagletui.ui.ledger import Entry, Kept, LaunchEntry, Ledger, RunEntry
 from eagletui.ui.panes.throughput import Canvas
 from eagletui.ui.screens.comparison import CompareScreen, KeysScreen, LaunchDetails, RunDetails
 from eagletui.ui.screens.experiment_rows import (
+    KEYS,
     LAUNCH_COLUMNS,
     RUN_COLUMNS,
     Mark,
@@ -41,14 +42,6 @@ LEAST_TABLE_ROWS = 6
 TAB_NAMES: dict[str, str] = {"runs": "Runs", "launches": "Launches"}
 TabName = Literal["runs", "launches"]
 NOTE_CHARACTERS = 200
-KEYS: tuple[tuple[str, str], ...] = (
-    ("↑ ↓ g G", "walk; PgUp and PgDn by a screenful"), ("enter", "all of this run or launch: percentiles, caveats, errors, command"),
-    ("e  l  tab", "runs, launches, the other table"), ("s  S", "sort by the next column, turn the order; a click on a header does both"),
-    ("/", "filter by words that a row has; esc shows all again"), ("space", "mark a run: A, then B"),
-    ("c", "compare A and B; without marks this run with its baseline"), ("p", "plot tok/s over the runs that are shown"),
-    ("b", "make this run the baseline, or no longer"), ("n", "note what is to be remembered of this run"),
-    ("r", "launch this variant again: its plan comes first"), ("esc  q", "leave"),
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +89,10 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
         """Whose note is typed, wherever the cursor goes meanwhile."""
         self._places: list[tuple[int, int, str]] = []
         self._page = 1
+        self._runs_key: tuple[Kept | None, str, Order] | None = None
+        self._runs_made: list[RunEntry] = []
+        self._launches_key: tuple[Kept | None, str, Order] | None = None
+        self._launches_made: list[LaunchEntry] = []
 
     def compose(self) -> ComposeResult:
         """The table, a row to type in, the keys."""
@@ -120,14 +117,22 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
     @property
     def runs(self) -> list[RunEntry]:
         """Of the table, filtered and in its order."""
-        kept = self.kept.runs if self.kept is not None else ()
-        return sorted_by(filtered(kept, self._filter["runs"]), RUN_COLUMNS, self._orders["runs"])
+        key = (self.kept, self._filter["runs"], self._orders["runs"])
+        if key != self._runs_key:  # a key is pressed more often than they change
+            kept = self.kept.runs if self.kept is not None else ()
+            self._runs_made = sorted_by(filtered(kept, key[1]), RUN_COLUMNS, key[2])
+            self._runs_key = key
+        return self._runs_made
 
     @property
     def launches(self) -> list[LaunchEntry]:
         """Of the table, filtered and in its order."""
-        kept = self.kept.launches if self.kept is not None else ()
-        return sorted_by(filtered(kept, self._filter["launches"]), LAUNCH_COLUMNS, self._orders["launches"])
+        key = (self.kept, self._filter["launches"], self._orders["launches"])
+        if key != self._launches_key:
+            kept = self.kept.launches if self.kept is not None else ()
+            self._launches_made = sorted_by(filtered(kept, key[1]), LAUNCH_COLUMNS, key[2])
+            self._launches_key = key
+        return self._launches_made
 
     @property
     def entries(self) -> Sequence[Entry]:
