@@ -102,8 +102,8 @@ def _fill(history: History, speed: float) -> None:
     )
 
 
-def _measure(history: History, machine: str, launch: str, pid: int, began: float, speed: float) -> None:
-    """The run that a person would have made of a start when it was new."""
+def _measure(history: History, machine: str, launch: str, seed: int, began: float, speed: float) -> None:
+    """The run that a person would have made of a start when it was new. `seed`: whatever is that start's own."""
     from eagletui.bench.conclude import conclude
     from eagletui.bench.kept import KeptRuns
     from eagletui.bench.outcome import Facts, Measured, Repeat, Row
@@ -119,7 +119,7 @@ def _measure(history: History, machine: str, launch: str, pid: int, began: float
     at = began
     for number, answers in enumerate(
         benchmarked(
-            pid, repeats=load.repeats, requests=load.requests, tokens=load.output_len, prompt=load.input_len,
+            seed, repeats=load.repeats, requests=load.requests, tokens=load.output_len, prompt=load.input_len,
             at_once=load.concurrency or 1, speed=speed,
         )
     ):  # fmt: skip

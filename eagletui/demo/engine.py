@@ -303,9 +303,9 @@ class Engine:
         self.load.got(request, self.e(now), tokens)
         return tokens
 
-    def step_seconds(self, tokens: int) -> float:
-        """The node's seconds that a step giving so many tokens takes now."""
-        return tokens / self.load.pace() / self.speed
+    def step_seconds(self, tokens: int, request: Request) -> float:
+        """The node's seconds that a step giving a request so many tokens takes now."""
+        return tokens / (self.load.pace() * request.luck) / self.speed
 
     def end(self, now: float, request: Request) -> None:
         """The request ended, or its client hung up."""

@@ -191,7 +191,7 @@ class HttpLink:
                 raise ConnectionResetError("the server ended")
             tokens = engine.step(self._now(), request, job.tokens - job.done)
             job.done += tokens
-            due += engine.step_seconds(tokens)
+            due += engine.step_seconds(tokens, request)
             yield tokens
 
     async def _stream(self, job: Job, request: Request) -> None:

@@ -27,6 +27,8 @@ SPECULATION: Final = {0: (43.1, 1.0), 1: (68.4, 1.63), 2: (GEN_TOK_S, ACCEPT_LEN
 """By the number of draft steps: tokens a second of one stream, and tokens that a step gives. 0: without speculation."""
 MORE_STEPS: Final = (83.1, 2.72)
 """With more of them: what is gained by longer drafts is lost again by making them."""
+NOISE: Final = 0.006
+"""By how much the pace of one request, or of one decode line, differs from another's (a standard deviation, as a share)."""
 PREFILL_S: Final = 0.05
 """From the arrival of a request from outside to its first tokens."""
 DECODE_LOG_STEPS: Final = 40
@@ -75,7 +77,7 @@ class Histogram:
 
 @dataclass(slots=True, eq=False)
 class Request:
-    """A request that runs. `new` and `cached` are its prompt's tokens; `generated` what it got so far."""
+    """A request that runs. `new` and `cached` are its prompt's tokens; `generated` what it got so far; `luck` its pace, as a share of what is usual."""
 
     began: float
     new: int
@@ -83,6 +85,7 @@ class Request:
     own: bool
     generated: float = 0.0
     first_token: float | None = None
+    luck: float = 1.0
 
 
 @dataclass(slots=True)
@@ -162,7 +165,7 @@ class Load:
     def begin(self, at: float, new: int, cached: int) -> tuple[Request, Line]:
         """A request from outside begins; the line of its prefill."""
         line = self._prefill(at, new, cached)
-        request = Request(at, new, cached, own=False)
+        request = Request(at, new, cached, own=False, luck=self._random.gauss(1.0, NOISE))
         self._outside.append(request)
         return request, line
 
@@ -212,7 +215,7 @@ class Load:
             return self.pace() * len(self._outside)
         dip = 0.06 if self.now % 720 > 700 else 0.0
         return together(self.running, self._alone) * (
-            1 + 0.02 * math.sin(self.now / 67) + self._random.gauss(0, 0.006) - dip
+            1 + 0.02 * math.sin(self.now / 67) + self._random.gauss(0, NOISE) - dip
         )
 
     def _prefill(self, at: float, new: int, cached: int, *, graph: bool = True) -> Line:
