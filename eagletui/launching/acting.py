@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from eagletui.errors import OvertakenError
 from eagletui.launching.words import age, plain
@@ -17,6 +17,7 @@ from eagletui.nodes.base import Completed, Node
 from eagletui.shell.lock import parse_fenced
 from eagletui.shell.script import Command
 
+T = TypeVar("T")
 FENCED = 9
 """Exit status of a script whose token is no longer that of the lock. Its stdout: `fenced` and who holds it now, as `lock-look` tells."""
 
@@ -74,15 +75,15 @@ class Acting:
             return Completed(0, b"", b"")
         if command.script.reads_only:
             return await self.node.run(command, timeout=timeout, limit=limit)
-        done = await _whole(self.node.run(command, timeout=timeout, limit=limit))
+        done = await whole(self.node.run(command, timeout=timeout, limit=limit))
         if done.exit_status == FENCED:
             self.overtaken = _overtaken(done.stdout)
             raise OvertakenError(self.overtaken)
         return done
 
 
-async def _whole(running: Coroutine[Any, Any, Completed]) -> Completed:
-    """The command to its end (it has a deadline of its own), then the cancellation that came meanwhile."""
+async def whole(running: Coroutine[Any, Any, T]) -> T:
+    """What must not be cut in its middle, to its end (its commands have deadlines of their own), then the cancellation that came meanwhile."""
     task = asyncio.ensure_future(running)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -42,7 +42,7 @@ from eagletui.launching.work import Death, Finding, Found, Verified
 from eagletui.logs.reader import Reader
 from eagletui.logs.state import Diagnosis
 from eagletui.servers.family import Identity
-from eagletui.servers.intent import Intent, Launching, NeverStarted, Over, Stopping
+from eagletui.servers.intent import Intent, Launching, NeverStarted, Over, Spared, Stopping
 from eagletui.servers.intent import Launched as LaunchedIntent
 from eagletui.servers.model import Inventory, Process
 from eagletui.servers.record import Outcome, Record
@@ -134,6 +134,7 @@ class WorkOnNode:
             previous=None if plan.previous is None else plan.previous.id,
             grace_s=plan.grace_s,
             keep_leftovers=not plan.wish.remove_leftovers,
+            stop_sent=False,
         )
         self._record = await records.create(self._acting, first, plan.recipe)
         return self._record.id
@@ -238,18 +239,22 @@ class WorkOnNode:
         if identified is None or identified.target is None:
             return Finding("nobody of it lived any more")
         target = identified.target
-        self._intent(Stopping(frozenset(found.family), time.monotonic(), target.port))
-        await self._say_that_we_stop(found)
+
+        async def announce(wish: bool) -> None:  # noqa: FBT001 - as stop() tells it
+            now, members = time.monotonic(), frozenset(found.family)
+            self._intent(Stopping(members, now, target.port) if wish else Spared(members, now))
+            await self._say_that_we_stop(found, wish=wish)
 
         async def seen(members: frozenset[Identity]) -> None:
-            self._intent(Stopping(members, time.monotonic(), target.port))
+            if self._record is not None and self._record.stop_sent:
+                self._intent(Stopping(members, time.monotonic(), target.port))
             self._members = tuple(sorted({*self._members, *members}))
             if self._record is not None:
                 await self._update(replace(self._record, family=self._members))
 
         stopped = await stop(
             self._acting, target, grace_s=self._plan.grace_s, stop_now=stop_now, requests=self._requests, seen=seen,
-            keeper=identified.keeper,
+            keeper=identified.keeper, announce=announce,
         )  # fmt: skip
         self._members = tuple(sorted({*self._members, *stopped.members}))
         if found.kept.kind == "script":
@@ -260,13 +265,14 @@ class WorkOnNode:
                 )
         return Finding(stopped.text)
 
-    async def _say_that_we_stop(self, found: Found) -> None:
-        """In its own record as well: its exit status is no crash then."""
+    async def _say_that_we_stop(self, found: Found, *, wish: bool) -> None:
+        """In the record of the sequence, and in the server's own: its exit status is no crash then. Taken back where nobody was told."""
         if self._record is not None:
-            await self._update(replace(self._record, asked_to_stop=self._plan.kind == "stop"))
+            asked = wish and self._plan.kind == "stop"
+            await self._update(replace(self._record, asked_to_stop=asked, stop_sent=wish))
         for kept in (await records.read_records(self._acting)).records:
-            if kept.readable and kept.record.process in found.family and not kept.record.asked_to_stop:
-                await records.update(self._acting, replace(kept.record, asked_to_stop=True))
+            if kept.readable and kept.record.process in found.family and kept.record.asked_to_stop is not wish:
+                await records.update(self._acting, replace(kept.record, asked_to_stop=wish))
 
     async def _gpus_now(self) -> GpuReport:
         """What is on the GPUs while the old server still runs. One that does not answer in time is waited for in the step that needs it."""

@@ -97,17 +97,18 @@ class SequenceRun:
         self.plan = plan
         recipe = plan.recipe
         port = recipe.port if recipe is not None else plan.server.port if plan.server is not None else plan.wish.port
+        self._work = work
         self._progress = begun(plan.kind, port=port, log=None if recipe is None else recipe.log_file, reached=reached)
         if record is not None:
             self._progress = after(self._progress, Recorded(record))
         if launched is not None:
             self._progress = after(self._progress, Launched(launched, self._truth.goes_on(launched)))
-        self._work = work
         self._watch = watch
         self._on_change = on_change
         self._limit_s = max(WATCH_AT_LEAST_S, WATCH_TIMES * (longest_s or 0.0))
         self._stop_now = asyncio.Event()
         self._abort = False
+        self._left = False
         self._found: Found | None = None
         self._locked = False
         self._task: asyncio.Task[None] | None = None
@@ -161,9 +162,13 @@ class SequenceRun:
         return self._progress
 
     async def leave(self) -> None:
-        """End it now, as the node is: what was begun there goes on without us. A launch is waited for, since it is known within seconds."""
+        """End it now, as the node is: what was begun there goes on without us. A launch is waited for, since it is known within seconds.
+
+        Once the stop has begun it stays unfinished in its record, aborted or not: whoever looks next is offered to go on.
+        """
         if self._task is None or self._task.done():
             return
+        self._left = True
         if self._progress.step is not None and self._progress.step.name in {StepName.LAUNCH, StepName.VERIFY}:
             await asyncio.wait((self._task,), timeout=STARTED_WITHIN_S + SLACK_S)
         self._task.cancel()
@@ -179,7 +184,8 @@ class SequenceRun:
         except _Failed as failed:
             ended = failed.ended
         except (_Aborted, asyncio.CancelledError):
-            ended = self._ended("aborted", "aborted", self._truth.after_abort(), self._truth.offers_after_abort())
+            text = f"left at {self._progress.step.name}" if self._unfinished and self._progress.step else "aborted"
+            ended = self._ended("aborted", text, self._truth.after_abort(), self._truth.offers_after_abort())
         except OvertakenError as error:
             ended = self._ended("overtaken", str(error), self._truth.now(), ())
         except RefusedError as error:
@@ -285,12 +291,14 @@ class SequenceRun:
 
     async def _watched(self) -> Ended:
         """The new server, until it is ready or will not be; the lock is not needed for it."""
-        await self._note(StepName.WATCH)
-        await self._unlock()
         if self._watch is None:
+            await self._note(StepName.WATCH, "done", "launched, not waited for")
+            await self._unlock()
             self._happens(Skipped(StepName.WATCH, "not waited for"))
             self._happens(Skipped(StepName.READY, "not waited for"))
             return self._ended("done", "launched, not waited for", self._truth.now(), ())
+        await self._note(StepName.WATCH)
+        await self._unlock()
         self._begins(StepName.WATCH, self._limit_s)
         try:
             async with asyncio.timeout(self._limit_s):
@@ -407,7 +415,7 @@ class SequenceRun:
         step = self._progress.step
 
         async def words() -> None:
-            if step is not None and self._progress.record is not None:
+            if step is not None and self._progress.record is not None and not self._unfinished:
                 await self._work.note(step.name, ending=ended.ending, text=ended.text)
             await self._unlock()
 
@@ -457,8 +465,15 @@ class SequenceRun:
         return "" if step is None else step.text
 
     @property
+    def _unfinished(self) -> bool:
+        """It was left once the stop had begun."""
+        step = self._progress.step
+        return self._left and step is not None and step.name not in UNTOUCHED_IN
+
+    @property
     def _truth(self) -> Truth:
-        return Truth(self.plan, self._progress)
+        record = self._work.record
+        return Truth(self.plan, self._progress, told=record is None or record.stop_sent is not False)
 
 
 def _now() -> float:

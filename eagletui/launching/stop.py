@@ -17,13 +17,14 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from eagletui.errors import LaunchingError, StopFailedError, StopRefusedError
-from eagletui.launching.acting import Acting
+from eagletui.launching.acting import Acting, whole
 from eagletui.launching.family_now import Scan, scan
 from eagletui.launching.identify import look
 from eagletui.launching.keepers import LOOK_S, SAID, Keeper
 from eagletui.launching.launchers.base import STOPPING
 from eagletui.launching.steps import EMPTY_SCAN_EVERY_S, EMPTY_SCANS, GRACE_S, KILL_AFTER_TERM_S, STOP_AFTER_KILL_S
 from eagletui.launching.words import age, plain
+from eagletui.nodes.base import Completed
 from eagletui.servers.family import Identity, family_of
 from eagletui.servers.model import Process, Server
 from eagletui.servers.targets import Members, Target, is_sshd
@@ -96,6 +97,8 @@ class _Stop:
     killed_at: float | None = None
     rebooted: bool = False
     keeper: Keeper | None = None
+    announce: Callable[[bool], Awaitable[None]] | None = None
+    announced: bool = False
 
     async def look(self) -> Scan:
         """The family now; everybody in it is known from then on."""
@@ -119,13 +122,27 @@ class _Stop:
         if pairs:
             self.signalled[name].update(pairs)
             command = ask_signal(self.acting.fence.arguments, name, self.target.boot, pairs)
-            done = await self.acting.run(command)
+            done = await whole(self._announced(command))
             if not self.acting.dry:
                 sent = parse_signal(done.stdout)
                 self.told += [Told(pid, name, fate) for pid, fate in sent.fates]
                 if not sent.complete:
+                    await self._nobody_was_told()
                     raise StopFailedError(self._not_sent(done.exit_status, done.stderr))
         return await self.look()
+
+    async def _announced(self, command: Command) -> Completed:
+        """What ends the server, and said before the first time: a client that is gone in between has said so, and nobody was told."""
+        if not self.announced and self.announce is not None and not self.acting.dry:
+            await self.announce(True)
+        self.announced = True
+        return await self.acting.run(command)
+
+    async def _nobody_was_told(self) -> None:
+        """It was said that it ends, and it is known that nobody was told so."""
+        if self.announce is not None and not any(told.fate == "sent" for told in self.told):
+            self.announced = False
+            await self.announce(False)
 
     def _not_sent(self, exit_status: int | None, said: bytes) -> str:
         if exit_status == ANOTHER_NAMESPACE:
@@ -194,8 +211,9 @@ class _Stop:
         command = keeper.launcher.stop(self.acting.fence.arguments, keeper.record, grace_s)
         if command is None:
             return None
-        done = await self.acting.run(command)
+        done = await whole(self._announced(command))
         if not self.acting.dry and (word := keeper.launcher.read_stop(done)) != STOPPING:
+            await self._nobody_was_told()
             said = plain(done.stderr.decode("utf-8", "replace"))[:SAID] or word or f"exit status {done.exit_status}"
             raise StopRefusedError(
                 f"{keeper.launcher.name} did not stop {keeper.named}: {said.rstrip('.')}. Stop it as whoever may (root, as a rule), or let this login do so"
@@ -310,16 +328,18 @@ async def stop(
     requests: Callable[[], int | None] = lambda: None,
     seen: Callable[[frozenset[Identity]], Awaitable[None]] | None = None,
     keeper: Keeper | None = None,
+    announce: Callable[[bool], Awaitable[None]] | None = None,
 ) -> Stopped:
     """Stop a server; nobody of it lives when this returns (two looks, 0.5 s apart, found nobody).
 
     `grace_s`: how long it may drain, from the first TERM; 0 is no limit. `stop_now` ends the draining (`k`). `requests` tells how many run now, for the
     screen. `seen` is awaited with all members so far whenever one was not known: what is to go to the record. `keeper`: the declared unit or container
-    that keeps it. Raises StopFailedError (who is left and why), OvertakenError, NodeError, and LaunchingError where the process table cannot be read.
+    that keeps it. `announce` is awaited right before the first signal with True, and with False where it turns out that nobody was told to end.
+    Raises StopFailedError (who is left and why), OvertakenError, NodeError, and LaunchingError where the process table cannot be read.
     """
     going = _Stop(
         acting, target, grace_s, stop_now or asyncio.Event(), requests, seen, time.monotonic(), set(target.known),
-        keeper=keeper,
+        keeper=keeper, announce=announce,
     )  # fmt: skip
     now = await going.look()
     if keeper is not None and keeper.stops and now.members.alive:

@@ -14,10 +14,11 @@ UNTOUCHED_IN = frozenset({StepName.PREFLIGHT, StepName.IDENTIFY})
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """Of a sequence at one moment, in sentences."""
+    """Of a sequence at one moment, in sentences. `told`: the old server may have been told to end (known once the stop has begun)."""
 
     plan: Plan
     progress: Progress
+    told: bool = True
 
     @property
     def _old(self) -> str:
@@ -37,7 +38,7 @@ class Truth:
         if step in UNTOUCHED_IN:
             return f"{old} runs, untouched." if old else "Nothing was touched."
         if step is StepName.STOP:
-            return f"{old or 'What is left of the old server'} was told to end; nothing was launched."
+            return f"{old or 'What is left of the old server'} is being stopped; nothing was launched."
         if step in {StepName.GPUS, StepName.LEFTOVERS}:
             return f"{old} is gone; nothing was launched." if old else "Nothing runs, and nothing was launched."
         if step is StepName.LAUNCH:
@@ -50,6 +51,8 @@ class Truth:
         if step is None or step.name in UNTOUCHED_IN:
             return f"{_capital(self._old)} is left running, untouched." if self._old else "Nothing was touched."
         if step.name is StepName.STOP:
+            if not self.told:
+                return self._not_told()
             return "The old server was told to end and is not gone; nothing was launched."
         if step.name is StepName.LAUNCH:
             return "Nothing runs of the new launch."
@@ -60,6 +63,10 @@ class Truth:
         ):
             return f"{_capital(self._old)} is gone." if self._old else "Nothing runs."
         return self.progress.now_true
+
+    def _not_told(self) -> str:
+        """The stop had begun, and nobody was told."""
+        return f"{_capital(self._old) or 'The old server'} runs: it was not told to end yet. Nothing was launched."
 
     def untouched(self) -> str:
         """Who keeps the old server would not stop it."""
@@ -80,6 +87,8 @@ class Truth:
         if step is None or step.name in UNTOUCHED_IN:
             return self.now()
         if step.name is StepName.STOP and step.status != "done":
+            if not self.told:
+                return self._not_told()
             return "The old server was told to end and ends by itself; nothing was launched."
         if self.progress.launched is not None:
             return self.progress.now_true
@@ -94,6 +103,8 @@ class Truth:
         if step is None or step.name in UNTOUCHED_IN:
             return "Nothing was stopped or launched."
         if step.name is StepName.STOP:
+            if not self.told:
+                return self._not_told()
             return "The old server was told to end, and ends without us; nothing was launched. The record on the node tells the step."
         if step.name in {StepName.LAUNCH, StepName.VERIFY} and self.progress.launched is None:
             return "The launch was sent, and its answer did not come; the record on the node tells what became of it."

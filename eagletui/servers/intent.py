@@ -23,6 +23,14 @@ class Stopping:
 
 
 @dataclass(frozen=True, slots=True)
+class Spared:
+    """These were to be ended and nobody of them was told so."""
+
+    members: frozenset[Identity]
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class Launching:
     """A launch was sent. `record`: its id on the node; `log`: the file that it was given."""
 
@@ -63,7 +71,7 @@ class Over:
     at: float
 
 
-Intent = Stopping | Launching | Launched | NeverStarted | Over
+Intent = Stopping | Spared | Launching | Launched | NeverStarted | Over
 Launch = Launching | Launched | NeverStarted
 
 
@@ -84,6 +92,8 @@ class Intents:
                 again = self.stopped_at is not None and bool(members & self.stopped)
                 began = self.stopped_at if again else at
                 return replace(self, stopped=self.stopped | members, stopped_at=began, launch=None, acting=True)
+            case Spared(members):
+                return replace(self, stopped=self.stopped - members)
             case Launching() | Launched():
                 return replace(self, launch=intent, acting=True)
             case NeverStarted():

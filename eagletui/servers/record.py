@@ -32,6 +32,7 @@ class Record:
     `exit_status` as the keeper wrote it (128 + n: a signal; 127: no such program), None while it runs or when nobody could tell.
     `asked_to_stop`: we stopped it, so that its exit status is no crash. `ready_s`: seconds from launch to ready, None when it never was. `floor_mib`:
     memory in use on each of its GPUs before it began, by uuid. `handle`: what the launcher calls it (a tmux session, a unit, a container).
+    `stop_sent`: whether what it ends may have been told so (None: of an older eagletui, which wrote the step alone).
     `grace_s` and `keep_leftovers`: what was said of the stop, for whoever goes on with it (None: nothing).
     """
 
@@ -64,6 +65,7 @@ class Record:
     handle: str | None = None
     grace_s: float | None = None
     keep_leftovers: bool = False
+    stop_sent: bool | None = None
     newer: bool = False
     """It was written by a newer eagletui: shown as far as it is understood, and never changed."""
 
@@ -92,7 +94,8 @@ def encode_record(record: Record) -> bytes:
         "schema": f"{NAME}/{FORMAT}",
         **{name: getattr(record, name) for name in _TEXTS},
         **{
-            name: getattr(record, name) for name in (*_NUMBERS, "asked_to_stop", "ready_s", "grace_s", "keep_leftovers")
+            name: getattr(record, name)
+            for name in (*_NUMBERS, "asked_to_stop", "ready_s", "grace_s", "keep_leftovers", "stop_sent")
         },
         "command": [shown(word) for word in mask_argv(record.command)],
         "environment": [list(pair) for pair in masked_environment(record.environment)],
@@ -163,6 +166,7 @@ def parse_record(raw: bytes) -> Record | None:
         handle=_text(data.get("handle")),
         grace_s=_seconds(data.get("grace_s")),
         keep_leftovers=data.get("keep_leftovers") is True,
+        stop_sent=sent if isinstance(sent := data.get("stop_sent"), bool) else None,
         newer=newer,
     )
 

@@ -49,12 +49,15 @@ class Kept:
     @property
     def stops(self) -> bool:
         """It is ending what ran before, now."""
-        return self.acting and self.record.step == "stop"
+        return self.acting and self.record.step == "stop" and self.record.stop_sent is not False
 
     @property
     def stopped(self) -> bool:
         """It told what ran before it to end."""
-        return self.record.kind != "start" and self.record.step in _STOPPED
+        record = self.record
+        if record.kind == "start" or (record.step == "stop" and record.stop_sent is False):
+            return False  # it was left right before
+        return record.step in _STOPPED
 
     @property
     def launched(self) -> bool:

@@ -171,7 +171,14 @@ def _because(log: LogState) -> str:
 
 def _wanted(evidence: Evidence) -> bool:
     """It goes down on request, so that members leave is no crash, and whatever exit status comes of it."""
-    return evidence.stopping or evidence.asked_to_stop or evidence.log.stopping or evidence.log.state == "stopped"
+    return evidence.stopping or _asked(evidence) or evidence.log.stopping or evidence.log.state == "stopped"
+
+
+def _asked(evidence: Evidence) -> bool:
+    """A wish that is written counts until the server answers all the same: whoever wrote it was gone before it was told."""
+    lives = evidence.launcher_alive is not False and evidence.server is not None and not evidence.server.launcher.gone
+    answers = evidence.answers(200) and evidence.server is not None and evidence.server.listening
+    return evidence.asked_to_stop and not (lives and answers and not evidence.missing)
 
 
 def _without_server(evidence: Evidence) -> Judgement:
@@ -228,7 +235,7 @@ def _launcher_death(evidence: Evidence, server: Server) -> Iterator[Judgement]:
         text = f"the launcher (pid {server.pid}) is dead{status}{rest}{_because(evidence.log)}"
         yield _say(State.CRASHED, "died", text)
     elif left:
-        by = ", ended by eagletui" if evidence.stopping or evidence.asked_to_stop else ""
+        by = ", ended by eagletui" if evidence.stopping or _asked(evidence) else ""
         yield _say(State.STOPPING, "stopping", f"stopping{by}: {left} of its processes are left")
     else:
         yield _stopped(evidence)
@@ -255,7 +262,7 @@ def _member_deaths(evidence: Evidence, server: Server) -> Iterator[Judgement]:
 
 def _log_says(evidence: Evidence, _server: Server) -> Iterator[Judgement]:
     log = evidence.log
-    ours = evidence.stopping or evidence.asked_to_stop
+    ours = evidence.stopping or _asked(evidence)
     if log.state == "crashed" and not ours:
         text = log.error_text or "the log ends in an error"
         yield _say(State.CRASHED, "failed", f"its log says it failed, though processes are left: {text}")

@@ -67,7 +67,8 @@ async def test_a_sequence_that_was_left_is_finished_by_the_next_eagletui(old: Un
     assert "told to end" in run.progress.now_true
     assert lives(old.pid)
     (left,) = (await read_records(node)).records
-    assert (left.record.step, left.record.outcome, left.begun) == ("stop", "aborted", False)
+    assert (left.record.step, left.record.outcome, left.begun) == ("stop", "running", False)
+    assert left.record.stop_sent
     assert {pid for pid, _ in left.record.family} >= {old.pid}
 
     second = NodeOperator(node, name="local", on_intent=told.append)

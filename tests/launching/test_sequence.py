@@ -305,16 +305,36 @@ async def test_where_it_is_not_safe_an_abort_says_why(kind: Kind, step: StepName
     assert (await run.wait()).ending == "done"
 
 
-async def test_who_leaves_in_a_stop_gives_the_lock_back() -> None:
+@pytest.mark.parametrize("aborted", [False, True])
+@pytest.mark.parametrize(
+    ("sent", "true"),
+    [(None, "told to end and ends by itself"), (True, "ends by itself"), (False, "was not told to end yet")],
+)
+async def test_who_leaves_in_a_stop_gives_the_lock_back_and_the_record_stays_unfinished(
+    aborted: bool, sent: bool | None, true: str
+) -> None:
     work = Scripted(then={"stop": for_ever})
+    work.record = Record("r1", "restart", "x", "me", stop_sent=sent)
     run = SequenceRun(plan(), work)
     run.begin()
     await reached(run, StepName.STOP)
+    assert run.abort() or not aborted
     await run.leave()
-    assert run.progress.ending == "aborted"
-    assert "told to end and ends by itself" in run.progress.now_true
-    assert work.noted[-1] == ("stop", "aborted")
+    assert (run.progress.ending, run.progress.text) == ("aborted", "left at stop")
+    assert true in run.progress.now_true
+    assert "go-on" in run.progress.offers
+    assert work.noted[-1] == ("stop", "running")
     assert not work.locked
+
+
+async def test_who_leaves_before_anything_was_touched_leaves_nothing_to_go_on_with() -> None:
+    work = Scripted(then={"identify": for_ever})
+    run = SequenceRun(plan(), work)
+    run.begin()
+    await reached(run, StepName.IDENTIFY)
+    await run.leave()
+    assert work.noted[-1] == ("identify", "aborted")
+    assert not run.progress.offers
 
 
 async def test_a_record_that_cannot_be_written_is_a_note_and_not_the_end() -> None:

@@ -25,7 +25,7 @@ records = st.builds(
     outcome=st.sampled_from(("running", "done", "failed", "aborted")), text=words, previous=optional, exit_status=st.none() | st.integers(0, 255),
     asked_to_stop=st.booleans(), ready_s=st.none() | st.floats(0, 1e6), diagnosis=optional,
     floor_mib=st.lists(st.tuples(words, st.integers(0, 2**30)), max_size=3).map(tuple), handle=optional,
-    grace_s=st.none() | st.floats(0, 1e6), keep_leftovers=st.booleans(),
+    grace_s=st.none() | st.floats(0, 1e6), keep_leftovers=st.booleans(), stop_sent=st.none() | st.booleans(),
 )  # fmt: skip
 
 

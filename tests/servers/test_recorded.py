@@ -93,6 +93,21 @@ def test_a_sequence_is_left_when_nobody_holds_its_lock(
     assert read(files(replace(record, outcome="failed")), holder=holder).unfinished() is None
 
 
+def test_a_stop_that_told_nobody_stops_nobody() -> None:
+    """It was left right before: the server runs, and there is something to go on with."""
+    old = replace(MADE, process=(100, 500))
+    stop = replace(
+        MADE, id="20261201-b", kind="restart", step="stop", outcome="running", previous=old.id, family=((100, 500),), stop_sent=False
+    )  # fmt: skip
+    for holder in ("held", None):
+        records = read(files(stop), files(old, alive=True), holder=holder)
+        assert not records.stopping((100, 500), 30000, old)
+        assert not records.was_stopped((100, 500), old)
+    assert records.unfinished() is not None
+    told = read(files(replace(stop, stop_sent=True)), files(old, alive=True))
+    assert told.was_stopped((100, 500), old)
+
+
 def test_who_is_being_stopped_is_told_by_the_record_that_stops_it() -> None:
     old = replace(MADE, process=(100, 500))
     stop = replace(

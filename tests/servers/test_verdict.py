@@ -156,6 +156,14 @@ def test_states(evidence: dict[str, Any], state: State, code: str) -> None:
     assert "\n" not in reason.text
 
 
+def test_a_wish_that_nobody_was_told_counts_for_nothing_once_the_server_answers() -> None:
+    wish = Evidence(server=UP, launcher_alive=True, alive=4, log=READY, asked_to_stop=True, health=OK)
+    assert judge(wish)[0] is State.READY
+    assert judge(replace(wish, stopping=True))[0] is State.STOPPING
+    assert judge(replace(wish, health=SICK))[0] is State.STOPPING
+    assert judge(replace(wish, missing=(RANK,)))[0] is State.STOPPING
+
+
 def test_what_we_stopped_is_no_crash_whatever_comes_of_it() -> None:
     dead = replace(UP, launcher=replace(UP.launcher, state="X"))
     for log in (LogState(), CRASHED, READY):
