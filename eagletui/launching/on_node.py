@@ -240,7 +240,7 @@ class WorkOnNode:
             return Finding("nobody of it lived any more")
         target = identified.target
 
-        async def announce(wish: bool) -> None:  # noqa: FBT001 - as stop() tells it
+        async def announce(wish: bool) -> None:
             now, members = time.monotonic(), frozenset(found.family)
             self._intent(Stopping(members, now, target.port) if wish else Spared(members, now))
             await self._say_that_we_stop(found, wish=wish)

@@ -113,7 +113,7 @@ class Planner:
             if wish.profile is not None:
                 raise RefusedError(
                     f"there is no configuration, so no profile {wish.profile!r}: `eagletui config init` makes one",
-                    code="no-profile" if wish.kind == "stop" else "nothing-to-start",
+                    code="no-profile",
                 )
             return None
         try:
@@ -122,7 +122,7 @@ class Planner:
             known = ", ".join(self._loaded.config.profiles) or "none"
             raise RefusedError(
                 f"no profile {wish.profile!r} fits {self._name}; there are: {known}",
-                code="no-profile" if wish.kind == "stop" else "nothing-to-start",
+                code="no-profile",
             ) from None
 
     def _port(self, wish: Wish, chosen: tuple[str, Profile] | None, lying: NodeRecords) -> int | None:

@@ -50,7 +50,7 @@ from eagletui.launching.transitions import (
     after,
     begun,
 )
-from eagletui.launching.truth import UNTOUCHED_IN, Truth
+from eagletui.launching.truth import UNTOUCHED_IN, Truth, counted, lines_of, told_of
 from eagletui.launching.watch import Watch, Watched
 from eagletui.launching.work import Death, Finding, Found, Work
 from eagletui.servers.family import Identity
@@ -227,13 +227,13 @@ class SequenceRun:
             checks = await self._work.check()
             failed = [one for one in checks if one.result == "fail"]
             if failed:
-                said = "; ".join(_told(one) for one in failed)
-                raise _Failed(self._ended("refused", said, self._truth.now(), ("retry",), _lines(checks)))
+                said = "; ".join(told_of(one) for one in failed)
+                raise _Failed(self._ended("refused", said, self._truth.now(), ("retry",), lines_of(checks)))
             return checks, await self._work.write_record()
 
         checks, record = await self._within(StepName.PREFLIGHT, prepare())
         self._happens(Recorded(record))
-        self._happens(Done(_now(), _counted(checks), _lines(checks)))
+        self._happens(Done(_now(), counted(checks), lines_of(checks)))
 
     async def _identify(self) -> None:
         self._begins(StepName.IDENTIFY)
@@ -478,20 +478,6 @@ class SequenceRun:
 
 def _now() -> float:
     return time.monotonic()
-
-
-def _told(check: Check) -> str:
-    return check.text if check.todo is None else f"{check.text} ({check.todo})"
-
-
-def _lines(checks: tuple[Check, ...]) -> tuple[str, ...]:
-    return tuple(f"{one.id}: {one.result}: {_told(one)}" for one in checks if one.result != "ok")
-
-
-def _counted(checks: tuple[Check, ...]) -> str:
-    passed = sum(one.result == "ok" for one in checks)
-    rest = [one for one in checks if one.result != "ok"]
-    return f"{passed} of {len(checks)} checks passed" + (f", {len(rest)} told below" if rest else "")
 
 
 async def _until_done(task: asyncio.Future[None]) -> None:

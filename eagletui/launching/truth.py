@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from eagletui.launching.plan import Plan
+from eagletui.launching.plan import Check, Plan
 from eagletui.launching.steps import Offer, Progress, StepName
 from eagletui.servers.family import Identity
 
@@ -137,3 +137,20 @@ class Truth:
 
 def _capital(text: str) -> str:
     return text[:1].upper() + text[1:]
+
+
+def told_of(check: Check) -> str:
+    """A check, and what to do."""
+    return check.text if check.todo is None else f"{check.text} ({check.todo})"
+
+
+def lines_of(checks: tuple[Check, ...]) -> tuple[str, ...]:
+    """Those that did not pass."""
+    return tuple(f"{one.id}: {one.result}: {told_of(one)}" for one in checks if one.result != "ok")
+
+
+def counted(checks: tuple[Check, ...]) -> str:
+    """How many passed."""
+    passed = sum(one.result == "ok" for one in checks)
+    rest = [one for one in checks if one.result != "ok"]
+    return f"{passed} of {len(checks)} checks passed" + (f", {len(rest)} told below" if rest else "")

@@ -144,9 +144,19 @@ ACTIONS: tuple[Action, ...] = (
         needs="unfinished",
         changes=True,
     ),
-    Action("server.orphans", "o", "orphans", "Processes without a server: list, end", "Server", needs="orphans"),
+    Action(
+        "server.orphans",
+        "o",
+        "orphans",
+        "Processes without a server: list, end",
+        "Server",
+        needs="orphans",
+        changes=True,
+    ),
     Action("bench.run", "b", "benchmark", "Run the quick benchmark; again: end it", "Benchmarks", needs="bench"),
-    Action("bench.choose", "B", "choose benchmark", "Choose a benchmark, and who sends it", "Benchmarks", needs="bench"),
+    Action(
+        "bench.choose", "B", "choose benchmark", "Choose a benchmark, and who sends it", "Benchmarks", needs="bench"
+    ),
     Action("history.experiments", "e", "experiments", "Runs so far: compare, baseline, notes", "Benchmarks"),
     Action("history.launches", "l", "launches", "Earlier launches, their times and ends", "Benchmarks"),
     _later("chart.shorter", "[", "shorter window", "A shorter window of the chart", "Benchmarks"),

@@ -109,7 +109,9 @@ class LaunchActions(App[None]):
         """Why an action that concerns launches cannot be done now; None where it can."""
         operator, snapshot = self.operator, self.seen()
         if action.needs == "orphans":
-            return None if snapshot.inventory.orphans else "No engine process is without a server here."
+            if snapshot.inventory.orphans:
+                return operator.read_only if operator is not None and action.changes else None
+            return "No engine process is without a server here."
         if operator is None:
             soon = snapshot.link.state == "connecting"
             return f"{snapshot.node} is not ready for that yet." if soon else "Nothing is started or stopped from here."
