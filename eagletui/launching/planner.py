@@ -392,8 +392,17 @@ class Planner:
             where = "" if wish.port is None else f" on port {wish.port}"
             refusals.append(Refusal("nothing-to-stop", f"no server runs{where} on {self._name}"))
         if wanted.refusal is not None and not refusals:
-            refusals.append(wanted.refusal)
+            mine = [one for one in found.inventory.servers if one.ours]
+            beside = wish.kind == "start" and wish.port is None and wanted.refusal.code == "nothing-to-start" and mine
+            refusals.append(self._runs_beside(mine[0]) if beside else wanted.refusal)
         return refusals
+
+    def _runs_beside(self, server: Server) -> Refusal:
+        text = (
+            f"{server.engine} runs here already (port {server.port}, pid {server.pid}), and nothing says what else to start:"
+            f" `eagletui restart {self._name}` restarts it, --profile names another one to start beside it"
+        )
+        return Refusal("already-runs", text)
 
     def _cannot_help(
         self, recipe: Recipe | None, report: GpuReport, only: frozenset[int] | None, pasts: Sequence[PastLaunch], lying: NodeRecords

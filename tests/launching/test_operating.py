@@ -111,6 +111,14 @@ async def test_what_was_left_touches_no_server_that_was_started_since(old: Unrul
     assert not Path(f"/tmp/eagletui-lock-{old.port}").exists()
 
 
+async def test_a_start_beside_a_server_says_what_runs_there_and_what_to_do(old: Unruly) -> None:
+    plan = await NodeOperator(LocalNode(), name="local").prepare(Wish("start"))
+    (refusal,) = plan.refusals
+    assert refusal.code == "already-runs"
+    assert "`eagletui restart local`" in refusal.text
+    assert "runs here already (port " in refusal.text
+
+
 async def test_an_orphan_is_ended_and_nobody_else(old: Unruly) -> None:
     node = LocalNode()
     orphan = await asyncio.create_subprocess_exec("sglang::scheduler_TP7", "3600", executable="/bin/sleep")
