@@ -96,7 +96,7 @@ def _fill(history: History, speed: float) -> None:
         history,
         machine,
         Identity(machine, None, newest.pid, newest.ticks).key,
-        newest.pid,
+        newest.ticks,
         ready + MEASURED_AFTER_S,
         speed,
     )
