@@ -65,11 +65,18 @@ def differences(result: Result, other: Result) -> tuple[str, ...]:
         found.append("the rate of one was derived from sums, as the program that measured it kept no requests")
     if (result.load.input_len, result.load.output_len) == (other.load.input_len, other.load.output_len):
         found += _lengths_differ(result, other)
-    for one, name in ((result, "this run"), (other, "the baseline")):
-        if one.failed:
-            found.append(f"{one.failed} of {one.asked} requests of {name} failed")
-        if not one.complete:
-            found.append(f"{name} was ended early")
+    return (*found, *unfitness(result, "this run"), *unfitness(other, "the baseline"))
+
+
+def unfitness(result: Result, name: str) -> tuple[str, ...]:
+    """Why a run can be compared with none, each a few words. `name`: what it is called in them."""
+    found = []
+    if not result.ok:
+        found.append(f"no request of {name} was answered")
+    elif result.failed:
+        found.append(f"{result.failed} of {result.asked} requests of {name} failed")
+    if not result.complete:
+        found.append(f"{name} was ended early")
     return tuple(found)
 
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
-from eagletui.bench.compare import against, rate_of, terms_differ
+from eagletui.bench.compare import against, rate_of, terms_differ, unfitness
 from eagletui.bench.load import Load
 from eagletui.bench.outcome import Against, Facts, Result, Row, TokenSource
 from eagletui.bench.report import result_of, text_of
-from eagletui.errors import HistoryError
+from eagletui.errors import HistoryError, UsageError
 from eagletui.history.runs import Origin, RequestRow, RunRecord, RunsWanted, new_id
 from eagletui.history.store import History
 
@@ -87,12 +87,15 @@ class KeptRuns:
 
     def set_baseline(self, name: str, *, off: bool = False) -> tuple[str, ...]:
         """From now on runs like this one are held against it; `off`: no longer. Gives the ids of those that were it for the same kind of run before,
-        on the same machine: only one is. Raises UsageError as find."""
+        on the same machine: only one is. Raises UsageError as find, and for a run with which none could be compared."""
         run = self._history.run(name)
         if off:
             self._history.set_baseline("", off=(run.id,))
             return ()
         result = _parsed(run.body)
+        unfit = unfitness(result, run.id)
+        if unfit:
+            raise UsageError(f"{run.id} cannot be a baseline: {'; '.join(unfit)}")
         before = tuple(
             other.run
             for other in self._baselines()

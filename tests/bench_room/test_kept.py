@@ -115,6 +115,14 @@ def test_a_run_is_held_against_the_baseline_that_fits_it(kept: KeptRuns) -> None
     assert kept.find("quick").against is None
     assert kept.set_baseline("now") == ("quick",)  # one of a kind
     assert {one.id for one in kept.listed() if one.baseline} == {"now", "long", "there"}
+    for name, more in (
+        ("failed", {"ok": 7}),
+        ("ended", {"complete": False}),
+        ("empty", {"ok": 0, "tok_s": None, "repeat_means": ()}),
+    ):
+        kept.record(run(name, 82.0, 82.5, **more))
+        with pytest.raises(UsageError, match=f"{name} cannot be a baseline: .*(failed|early|answered)"):
+            kept.set_baseline(name)
     assert kept.set_baseline("now", off=True) == ()
     held = kept.find("quick").against
     assert held is not None
