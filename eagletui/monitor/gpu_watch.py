@@ -23,6 +23,8 @@ from eagletui.shell.scripts import LEASE_S, LOOP_TOOL
 APPS_EVERY_S = 5.0
 APPS_LEAST_S = 2.0
 """Between two calls, however often the processes change: a launch that begins changes them every second."""
+APPS_CALM_S = 30.0
+"""While a benchmark is measured: the question takes a lock of the driver."""
 RETRY_S = 60.0
 """After a message instead of rows: drivers get loaded and tools installed, but not every second."""
 SILENT_S = 15.0
@@ -38,6 +40,8 @@ class GpuWatch:
 
     def __init__(self, node: Node, on_change: Callable[[], None]) -> None:
         self.view = GpuView()
+        self.calm = False
+        """A benchmark of ours is measured: the processes are asked for seldom."""
         self._node = node
         self._on_change = on_change
         self._processes: tuple[GpuProcess, ...] = ()
@@ -115,7 +119,7 @@ class GpuWatch:
         while self._apps_hung is None:
             await asyncio.sleep(APPS_LEAST_S)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(APPS_EVERY_S - APPS_LEAST_S):
+                async with asyncio.timeout((APPS_CALM_S if self.calm else APPS_EVERY_S) - APPS_LEAST_S):
                     await self._ask_apps.wait()
             self._ask_apps.clear()
             try:

@@ -107,6 +107,7 @@ class NodeMonitor:
         self._look = asyncio.Event()
         self._inventory_wall = time.time()
         self._chosen = False
+        self._measured = False
 
     # What the screen asks
 
@@ -186,6 +187,14 @@ class NodeMonitor:
         """Ask /health at once."""
         if self._watch is not None:
             self._watch.probe_now()
+
+    def measure(self, on: bool) -> None:
+        """A benchmark of ours begins (True) or is over: what would be asked meanwhile takes part in what is measured, so the server is not asked
+        (/health, /metrics, /health_generate), and the GPUs' processes are seldom. What its log and its processes tell goes on."""
+        self._measured = on
+        self._gpus.calm = on
+        if self._watch is not None:
+            self._watch.measure(on=on)
 
     def connect_now(self) -> None:
         """A person wants the link: try at once, and ask what the login asks."""
@@ -448,6 +457,8 @@ class NodeMonitor:
             launches=self._launches,
             on_change=self._mark,
         )
+        if self._measured:
+            self._watch.measure(on=True)
         self._family = FamilyCount()
         self._family.found(server)
         self._reselect.set()

@@ -89,8 +89,8 @@ class ServerWatch:
         self._launches = launches
         self.usual_s: Mapping[PhaseName, float] = {}
         """How long each phase takes by earlier launches, as far as that is known."""
-        self.benchmarking = False
-        """A benchmark of ours runs: nothing is asked that costs the server a token."""
+        self._unmeasured = asyncio.Event()
+        self._unmeasured.set()
         self.autopsy = Autopsy(node, on_change)
         self.deep = DeepHealth(self.engine.deep_health_path, self._situation, on_change)
         self._movement = Movement()
@@ -116,6 +116,19 @@ class ServerWatch:
     def probe_now(self) -> None:
         """Ask /health at once."""
         self._probe.set()
+
+    @property
+    def benchmarking(self) -> bool:
+        """A benchmark of ours runs: nothing is asked of it, since that would take part in what is measured."""
+        return not self._unmeasured.is_set()
+
+    def measure(self, *, on: bool) -> None:
+        """A benchmark begins, or is over: then /health is asked at once."""
+        if on:
+            self._unmeasured.clear()
+        else:
+            self._unmeasured.set()
+            self.probe_now()
 
     def _ready(self) -> None:
         """Its log says that it serves: what /health said before that is of the past."""
@@ -358,6 +371,7 @@ class ServerWatch:
 
     async def _watch_health(self, prober: Prober) -> None:
         while True:
+            await self._unmeasured.wait()
             self._probe.clear()
             asked = time.monotonic()
             answer = await prober.get(self.engine.health_path, HEALTH_TIMEOUT_S)
@@ -382,8 +396,8 @@ class ServerWatch:
         while True:
             alone = not self.log.following
             await asyncio.sleep(METRICS_ALONE_EVERY_S if alone else METRICS_EVERY_S)
-            if self.health.status is None:
-                continue
+            if self.health.status is None or self.benchmarking:
+                continue  # who measures asks /metrics as well, as seldom as it may be asked
             answer = await prober.get(self.engine.metrics_path, METRICS_TIMEOUT_S)
             if answer.status == 404:
                 return  # it was started without metrics
