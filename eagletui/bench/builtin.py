@@ -135,6 +135,9 @@ class _Running:
         load = self._load
         loop = asyncio.get_running_loop()
         rows: list[Row] = []
+        witness = self._target.witness
+        if witness is not None:
+            await witness.begin()
         began, wall = loop.time(), time.time()
         try:
             if load.rate is not None:
@@ -144,8 +147,16 @@ class _Running:
         finally:
             if rows:
                 ended = max(row.sent_s + (row.e2e_ms or 0.0) / 1000 for row in rows)
-                self._repeats.append(Repeat(tuple(sorted(rows, key=lambda row: row.index)), ended, wall, time.time()))
+                length = _own_accept(self._client)
+                self._repeats.append(
+                    Repeat(tuple(sorted(rows, key=lambda row: row.index)), ended, wall, time.time(), length)
+                )
                 self._runner.partial = self._measured(None)
+        if witness is not None:
+            good = sum(row.error is None for row in rows)
+            length = await witness.end(good, load.concurrency)
+            if self._repeats[-1].accept_len is None:
+                self._repeats[-1] = replace(self._repeats[-1], accept_len=length)
         lost = next((row for row in rows if row.status is None), None)
         if lost is not None and self._target.node is not None:
             await self._target.node.ping()  # raises where it was the link, and not the server
@@ -213,7 +224,7 @@ class _Running:
     def _notes(self) -> list[str]:
         """What the reader should know of how it was asked."""
         load, manner = self._load, self._client.manner
-        notes = list(manner.notes)
+        notes = [*manner.notes, *([] if self._target.witness is None else self._target.witness.notes())]
         asked = sum(row.output_tokens for repeat in self._repeats for row in repeat.rows if row.error is None)
         good = [row for repeat in self._repeats for row in repeat.rows if row.error is None]
         prompts = sum(row.input_tokens or 0 for row in good)
@@ -231,3 +242,10 @@ class _Running:
         if self._late > BEHIND * load.requests * max(1, len(self._repeats)):
             notes.append(f"{self._late} requests began later than they should: the rate was not what was asked for")
         return notes
+
+
+def _own_accept(client: Client) -> float | None:
+    """Tokens a step of this repeat, as `/generate` tells them with each answer."""
+    tokens, steps = client.accepted
+    client.accepted[:] = [0, 0]
+    return tokens / steps if steps else None

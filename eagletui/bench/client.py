@@ -195,6 +195,14 @@ class Client:
                 self.accepted[1] += answer.verified
         return row(status, error_text), None
 
+    async def reach(self) -> str | None:
+        """Why nobody answers there; None where somebody does, whatever it says."""
+        try:
+            await self._http.get(self._base + "/v1/models", timeout=CONNECT_S)
+        except httpx.HTTPError as error:
+            return quoted(_reason(error))
+        return None
+
     async def get_json(self, path: str) -> Any:
         """What a GET answers as JSON, None where it does not."""
         try:

@@ -12,6 +12,7 @@ from eagletui.bench.outcome import BenchProgress, Facts, Measured, Result
 if TYPE_CHECKING:
     import httpx
 
+    from eagletui.bench.witness import Witness
     from eagletui.nodes.base import Node
 
 
@@ -26,6 +27,7 @@ class Target:
     transport: Callable[[int], httpx.AsyncBaseTransport]
     node: Node | None = None
     api_key: str | None = field(default=None, repr=False)
+    witness: Witness | None = None
 
 
 class Runner(Protocol):

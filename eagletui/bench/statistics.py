@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 LEVEL = 0.95
 """Of intervals and of verdicts."""
+PERCENTILE = "linear interpolation between the closest ranks"
+"""How percentiles are taken, for a reader."""
 _TINY = 1e-300
 """In place of a zero denominator of the continued fraction."""
 _EXACT = 1e-15

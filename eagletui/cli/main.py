@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "restart": ("eagletui.cli.sequence:restart", "Restart a server: stop, wait for its GPUs, launch, verify."),
     "start": ("eagletui.cli.sequence:start", "Start a server from a profile, or as it was launched last."),
     "stop": ("eagletui.cli.sequence:stop", "Stop a server: let it drain, then end what is left of it."),
+    "bench": ("eagletui.cli.bench:bench", "Benchmark a server, and hold it against the baseline."),
+    "sweep": ("eagletui.cli.sweep:sweep", "Launch and benchmark variants in turn, unattended."),
     "history": ("eagletui.cli.history:history", "List benchmark runs, each held against the baseline."),
     "launches": ("eagletui.cli.history:launches", "List launches: how they ended, how long they took."),
     "compare": ("eagletui.cli.history:compare", "Compare two runs: flags, metrics, and whether one is faster."),
