@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -19,19 +20,31 @@ _AGO = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) ?(s|min|m|h|d|w)(?: ago)?")
 _UNIT_S = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
-def table(rows: Sequence[Sequence[str]], right: Collection[int] = (), *, gives: Sequence[int] = ()) -> str:
-    """Rows of as many texts each, the first one a head. `right`: columns of numbers. `gives`: columns that are cut, in this order, where a terminal
-    is too narrow for all; a pipe is never."""
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    over = sum(widths) + GAP * (len(widths) - 1) - room()
-    for at in gives:
-        less = max(0, min(over, widths[at] - LEAST))
-        widths[at] -= less
-        over -= less
+def table(
+    rows: Sequence[Sequence[str]], right: Collection[int] = (), *, gives: Sequence[int] = (), drops: Sequence[int] = ()
+) -> str:  # fmt: skip
+    """Rows of as many texts each, the first one a head. `right`: columns of numbers. Where a terminal is too narrow for all, columns of `gives` are cut,
+    in this order, and then those of `drops` left out, one after the other, until the rest fits. In a pipe all is whole."""
+    shown = list(range(len(rows[0])))
+    for dropped in (None, *drops):
+        shown = [at for at in shown if at != dropped]
+        widths = {at: max(len(row[at]) for row in rows) for at in shown}
+        over = sum(widths.values()) + GAP * (len(shown) - 1) - room()
+        for at in gives:
+            if at in widths:
+                less = max(0, min(over, widths[at] - LEAST))
+                widths[at] -= less
+                over -= less
+        if over <= 0:
+            break
     return "\n".join(
-        (" " * GAP).join(_cell(text, widths[at], right=at in right) for at, text in enumerate(row)).rstrip()
-        for row in rows
+        (" " * GAP).join(_cell(row[at], widths[at], right=at in right) for at in shown).rstrip() for row in rows
     )
+
+
+def wrapped(text: str) -> str:
+    """A sentence in as many lines as the terminal needs, broken between words."""
+    return textwrap.fill(text, room(), subsequent_indent="  ", break_on_hyphens=False) if sys.stdout.isatty() else text
 
 
 def room() -> int:

@@ -10,7 +10,7 @@ from eagletui.bench.compare import flags_differ, rate_of
 from eagletui.bench.kept import KeptRun
 from eagletui.bench.outcome import Against, Result
 from eagletui.bench.side_by_side import Metric
-from eagletui.cli.columns import table, when
+from eagletui.cli.columns import table, when, wrapped
 from eagletui.cli.status_text import plain
 from eagletui.history.launches import LaunchRecord
 from eagletui.ui.format import UNKNOWN, duration, number
@@ -39,7 +39,7 @@ MOST_FLAG_CHARS = 60
 
 def runs_text(runs: Sequence[KeptRun]) -> str:
     """A table; a star marks a baseline."""
-    return table([RUN_HEAD, *map(_run_row, runs)], right={5, 6, 7, 8, 9}, gives=(11, 2, 3, 4, 10))
+    return table([RUN_HEAD, *map(_run_row, runs)], right={5, 6, 7, 8, 9}, gives=(11, 2, 3), drops=(4, 3, 7, 11, 8, 2))
 
 
 def _run_row(run: KeptRun) -> tuple[str, ...]:
@@ -79,7 +79,7 @@ def launches_text(launches: Sequence[LaunchRecord], runs: dict[str, int]) -> str
                 plain(one.diagnosis or UNKNOWN),
             )
         )
-    return table(rows, right={5, 7}, gives=(2, 3, 1))
+    return table(rows, right={5, 7}, gives=(2, 3, 1), drops=(6, 1))
 
 
 def compare_text(a: KeptRun, b: KeptRun, held: Against, found: Sequence[Metric]) -> str:
@@ -96,13 +96,13 @@ def compare_text(a: KeptRun, b: KeptRun, held: Against, found: Sequence[Metric])
             values = number(metric.a, decimals), number(metric.b, decimals), delta(metric.delta_pct)
             rows.append((NAMES[metric.name], *values, metric.verdict or ""))
     lines = [table(rows, right={1, 2, 3}, gives=(0, 1, 2)), ""]
-    lines.append(f"B is {_concluded(held)}: {plain(held.why)}")
+    lines.append(wrapped(f"B is {_concluded(held)}: {plain(held.why)}"))
     if held.break_even is not None:
         lines.append(f"B would be as fast as A with an accept length of {held.break_even:.2f}")
     told_of_a, told_of_b = a.result.notes, b.result.notes
     for note in dict.fromkeys((*told_of_a, *told_of_b)):
         whose = "A and B" if note in told_of_a and note in told_of_b else "A" if note in told_of_a else "B"
-        lines.append(f"{whose}: {plain(note)}")
+        lines.append(wrapped(f"{whose}: {plain(note)}"))
     return "\n".join(lines)
 
 

@@ -1,4 +1,4 @@
-"""The file of launches. SQLite in WAL mode, a connection for each use.
+"""The file of launches and runs. SQLite in WAL mode, a connection for each use.
 
 A launch is looked up once when it is seen and written once or twice when it ends, so a connection each time costs
 nothing that is felt, needs no thread of its own, and sees each time whether the file is still there. Everything here
@@ -50,7 +50,7 @@ def default_path() -> Path:
 
 
 class History:
-    """Launches in a file, which is made with the first use. Every method raises HistoryError, with a sentence.
+    """Launches and runs in a file, which is made with the first use. Every method raises HistoryError, with a sentence.
 
     `first`: called once before the first use, with this history. Its methods may be called from any thread.
     """
@@ -137,17 +137,17 @@ class History:
                     raise HistoryError(self._sentence(error), passing=busy) from None
                 except OSError as error:
                     raise HistoryError(
-                        f"Earlier starts are not kept: {self.path} cannot be opened ({error.strerror or error})"
+                        f"The history cannot be used: {self.path} cannot be opened ({error.strerror or error})"
                     ) from None
             raise AssertionError("unreachable")
 
     def _sentence(self, error: sqlite3.Error) -> str:
         if _is_busy(error):
-            return f"A start was not written down: another program holds {self.path}"
+            return f"The history was not written: another program holds {self.path}"
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}:
-            return f"Earlier starts are not kept: {self.path} is damaged ({error}); move it away to begin a new one"
-        return f"Earlier starts are not kept: {self.path}: {error}"
+            return f"The history cannot be used: {self.path} is damaged ({error}); move it away to begin a new one"
+        return f"The history cannot be used: {self.path}: {error}"
 
     def _open(self) -> sqlite3.Connection:
         """A connection to the file, made and brought up to date where needed. Raises sqlite3.Error, OSError, HistoryError."""
@@ -183,10 +183,10 @@ class History:
         if _pragma(connection, "application_id") != APPLICATION_ID and (
             version or connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
         ):
-            raise HistoryError(f"Earlier starts are not kept: {self.path} is a file of another program")
+            raise HistoryError(f"The history cannot be used: {self.path} is a file of another program")
         if version > len(MIGRATIONS):
             raise HistoryError(
-                f"Earlier starts are not kept: {self.path} was made by a newer eagletui (its version {version}, "
+                f"The history cannot be used: {self.path} was made by a newer eagletui (its version {version}, "
                 f"ours {len(MIGRATIONS)}); it is left as it is"
             )
 

@@ -348,7 +348,7 @@ class Recorder:
             return None
         except TimeoutError:
             path = self._history.path if self._history is not None else "the file"
-            self._note("history", f"Earlier starts are not kept: {path} did not answer for {FILE_S:.0f} s")
+            self._note("history", f"The history cannot be used: {path} did not answer for {FILE_S:.0f} s")
             self._history = None
             return None
         self._note("history", None)

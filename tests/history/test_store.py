@@ -389,7 +389,7 @@ def test_a_full_disk(history: History) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
     try:
-        with pytest.raises(HistoryError, match="Earlier starts are not kept"):
+        with pytest.raises(HistoryError, match="The history cannot be used"):
             record_many(history)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -192,7 +192,7 @@ async def test_a_file_that_cannot_be_used_is_one_note(tmp_path: Path, history: H
                 monitor, lambda s: s.verdict.state is State.READY and any(str(history.path) in n for n in s.notes)
             )
             await asyncio.sleep(1.2)
-            assert sum("Earlier starts are not kept" in note for note in snapshot.notes) == 1
+            assert sum("The history cannot be used" in note for note in snapshot.notes) == 1
             assert monitor.snapshot().notes == snapshot.notes
     assert history.path.read_bytes() == before
 

@@ -155,7 +155,7 @@ async def test_a_baseline_is_set_a_note_written_and_both_are_there_at_once() -> 
         )  # wherever the cursor goes, it is about the one that was chosen
         assert s.ledger.notes == [("c", "be [/x]")]
         assert "be [/x]" in s.picture()
-        s.ledger.failing = "Earlier starts are not kept: /x/history.db is damaged"
+        s.ledger.failing = "The history cannot be used: /x/history.db is damaged"
         await s.keys("n", "enter")
         assert "is damaged" in s.picture()
 
