@@ -80,10 +80,11 @@ def welch(a: Sequence[float], b: Sequence[float]) -> Test | None:
     of_a, of_b = variance(a) / len(a), variance(b) / len(b)
     error = of_a + of_b
     difference = mean(a) - mean(b)
-    if error == 0.0:
+    weight = of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1)
+    if weight == 0.0:  # also where the squares are too small for a double
         same = difference == 0.0
         return Test(0.0 if same else math.copysign(math.inf, difference), len(a) + len(b) - 2.0, 1.0 if same else 0.0)
-    degrees = error**2 / (of_a**2 / (len(a) - 1) + of_b**2 / (len(b) - 1))
+    degrees = error**2 / weight
     t = difference / math.sqrt(error)
     return Test(t, degrees, 2.0 * student_tail(abs(t), degrees))
 

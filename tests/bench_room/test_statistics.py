@@ -45,6 +45,7 @@ def test_welchs_test() -> None:
 
 def test_what_cannot_be_tested_and_what_does_not_vary() -> None:
     assert welch([1.0], [2.0, 3.0]) is None
+    assert welch([1e-170, 2e-170], [1.0, 1.0]) is not None
     same, other = welch([2.0, 2.0], [2.0, 2.0]), welch([2.0, 2.0], [3.0, 3.0])
     assert same is not None
     assert other is not None
