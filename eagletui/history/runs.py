@@ -192,7 +192,8 @@ def named(connection: sqlite3.Connection, name: str) -> RunRecord:
     """See History.run."""
     asked = name.strip().lower()
     rows = connection.execute(
-        f"{_RUN} WHERE substr(id, 1, ?) = ? ORDER BY began DESC LIMIT ?", (len(asked), asked, _NAMED_AT_MOST + 1)
+        f"{_RUN} WHERE substr(id, 1, ?1) = ?2 ORDER BY id <> ?2, began DESC LIMIT ?3",
+        (len(asked), asked, _NAMED_AT_MOST + 1),
     ).fetchall()
     if not asked or not rows:
         raise UsageError(f"there is no run {name!r}; `eagletui history` lists those that are kept")
