@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from eagletui.cli.prompter import TerminalPrompter
+    from eagletui.cli.screen_watch import Measuring
     from eagletui.history.store import History
     from eagletui.launching.operating import NodeOperator
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.nodes.base import Node
     from eagletui.ui.app import EagleApp
-    from eagletui.ui.history_ledger import HistoryLedger
 
 QUIET_SECONDS = 1.0
 """A connection that takes longer is announced: an empty terminal looks like a hang."""
@@ -90,9 +90,9 @@ def _run_at_once(
         return monitor
 
     def bring_operator(monitor: NodeMonitor, history: History) -> None:
-        from eagletui.cli.screen_watch import hand_over, screen_ledger, screen_operator
+        from eagletui.cli.screen_watch import hand_over, screen_measuring, screen_operator
 
-        hand_over(app, screen_operator(monitor, node, history), screen_ledger(monitor, history))
+        hand_over(app, screen_operator(monitor, node, history), screen_measuring(monitor, node, history))
 
     app = EagleApp(LazyMonitor(node, make, give_up), node_name=node, theme=theme)
     leave_when_the_terminal_is_gone(app.exit_from_thread)
@@ -115,7 +115,7 @@ async def _log_in_and_run(
     loading = asyncio.create_task(asyncio.to_thread(_load_screen))
     try:
         await _connect(node, prompter)
-        app_type, monitor_type, operator_maker, ledger_maker = await loading
+        app_type, monitor_type, operator_maker, measuring_maker = await loading
         failed: list[EagletuiError] = []
         app: EagleApp
 
@@ -126,7 +126,7 @@ async def _log_in_and_run(
         history = history_of(name)
         monitor = monitor_type(node, port=port, log_path=log_path, on_failure=give_up, history=history)
         app = app_type(monitor, node_name=name, theme=theme, operator=operator_maker(monitor, name, history))
-        app.ledger = ledger_maker(monitor, history)
+        measuring_maker(monitor, name, history).give(app)
         prompter.leave_first(app)
         leave_when_the_terminal_is_gone(app.exit_from_thread)
         await app.run_async()
@@ -142,17 +142,16 @@ def _load_screen() -> tuple[
     type[EagleApp],
     type[NodeMonitor],
     Callable[[NodeMonitor, str, History], NodeOperator],
-    Callable[[NodeMonitor, History], HistoryLedger],
+    Callable[[NodeMonitor, str, History], Measuring],
 ]:
-    from eagletui.cli.screen_watch import screen_operator
+    import eagletui.bench.session
+    import eagletui.bench.sources
+    import eagletui.ui.history_ledger  # noqa: F401 - loaded here, beside the login, and not on the loop
+    from eagletui.cli.screen_watch import screen_measuring, screen_operator
     from eagletui.monitor.monitor import NodeMonitor
     from eagletui.ui.app import EagleApp
-    from eagletui.ui.history_ledger import HistoryLedger
 
-    def ledger_of(monitor: NodeMonitor, history: History) -> HistoryLedger:
-        return HistoryLedger(history, monitor.node.name)
-
-    return EagleApp, NodeMonitor, screen_operator, ledger_of
+    return EagleApp, NodeMonitor, screen_operator, screen_measuring
 
 
 async def _connect(node: Node, prompter: TerminalPrompter) -> None:

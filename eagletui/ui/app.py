@@ -106,10 +106,7 @@ class EagleApp(BenchActions):
         self._source.on_change = self._show
         if self.operator is not None:
             self.use_operator(self.operator)
-        if self.ledger is not None:
-            self.use_ledger(self.ledger)
-        if self.bench is not None:
-            self.use_bench(self.bench, self.guarded)
+        self.use_measuring()
         self._show()
         self.run_worker(self._source.run(), name="watch", exit_on_error=False)
         self.run_worker(self._load_chart, name="chart", thread=True, exit_on_error=False)

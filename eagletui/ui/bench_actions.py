@@ -57,16 +57,12 @@ class BenchActions(LaunchActions):
         """Draw the row of a benchmark, or none."""
         raise NotImplementedError
 
-    def use_ledger(self, ledger: Ledger) -> None:
-        """The history has come (on the app's thread)."""
-        self.ledger = ledger
+    def use_measuring(self) -> None:
+        """`bench`, `ledger` and `guarded` have come (on the app's thread)."""
+        if self.bench is not None:
+            self.bench.on_change = self._bench_moved
+            self._bench_moved()
         self._look_for_baseline()
-
-    def use_bench(self, bench: Bench, guarded: Callable[[], str | None] | None = None) -> None:
-        """It has come (on the app's thread). `guarded`: a sentence where somebody should be asked before the node gets a load."""
-        self.bench, self.guarded = bench, guarded
-        bench.on_change = self._bench_moved
-        self._bench_moved()
 
     # --- where it stands
 
@@ -216,7 +212,9 @@ class BenchActions(LaunchActions):
         else:
             self._end_bench(Benched(run.load, run.progress, result))
         finally:
-            self._followed = None
+            if self._followed is not None:  # the screen ends, or a mistake of ours, which is told elsewhere
+                self._followed = None
+                self._mark_end(None)
             self.repaint()
 
     def _end_bench(self, ended: Benched) -> None:

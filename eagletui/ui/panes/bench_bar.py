@@ -85,7 +85,8 @@ def _running(shown: Benched, name: Line, now: float, room: int) -> Line:
         (("repeat ", "dim"), (f"{progress.repeat}/{progress.repeats}", "text")) if progress.repeats > 1 else EMPTY
     )
     most = len(str(shown.load.concurrency or shown.load.requests))
-    open_: Line = ((f"{progress.open:>{most}}", "text"), (" open", "dim"))
+    alone = shown.load.rate is None and shown.load.concurrency == 1
+    open_: Line = EMPTY if alone else ((f"{progress.open:>{most}}", "text"), (" open", "dim"))
     rate: Line = ((f"{fmt.number(progress.rate, 1):>{RATE_CELLS}}", "text"), ("/s", "dim"))
     # In the order of the row, with what each is worth.
     parts = [
