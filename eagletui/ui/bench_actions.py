@@ -34,6 +34,8 @@ READ_S = 10.0
 """The history is not waited for any longer."""
 MOST_WINDOWS = 40
 """Benchmarks of this session that the chart remembers."""
+ROW_CELLS = 64
+"""Of the row beside the sentence why a benchmark failed, at most."""
 PAINT_S = 0.1
 """The row is painted at most so often: a run tells of each request."""
 
@@ -226,7 +228,8 @@ class BenchActions(LaunchActions):
             if reload is not None:
                 reload()
         if ended.problem is not None:
-            self.say(f"Benchmark {said(ended.load.preset)}: {ended.problem}", severity="error")
+            if len(ended.problem) > self.size.width - ROW_CELLS:  # else the row has all of it
+                self.say(f"Benchmark {said(ended.load.preset)}: {ended.problem}", severity="error")
         elif ended.result is not None and ended.result.failures:
             worst = max(ended.result.failures, key=lambda one: one.count)
             status = "" if worst.status is None else f"{worst.status} "
@@ -246,10 +249,7 @@ class BenchActions(LaunchActions):
 
     def _ask_to_end(self, run: BenchRun) -> None:
         if self.twice("abort-bench"):
-            run.abort()
-            self.say("It is ended; what was measured until now is kept, marked as not complete.")
-        else:
-            self.say("Again ends the benchmark; what was measured until now is kept, marked as not complete.")
+            run.abort()  # its row says what came of it; a notice would lie over that
         self.show_bench(self.benched)
 
     # --- what was measured

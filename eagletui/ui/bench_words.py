@@ -98,6 +98,14 @@ def load_words(load: Load) -> str:
     return f"{times}{fmt.plural(load.requests, 'request')} · {prompts} · {pace_words(load)}"
 
 
+def thousands(count: int) -> str:
+    """`840`, `6.1k`, `196k`, `1.2M`: of a size that is only about right."""
+    for size, letter in ((1_000_000, "M"), (1_000, "k")):
+        if count >= size:
+            return f"{count / size:.1f}{letter}" if count < 100 * size else f"{count / size:.0f}{letter}"
+    return str(count)
+
+
 def pace_words(load: Load, *, short: bool = False) -> str:
     """`4 at a time`, `2 a second, at most 64 open`."""
     if load.rate is not None:

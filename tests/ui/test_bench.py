@@ -152,7 +152,7 @@ async def test_a_preset_and_who_sends_are_chosen_and_what_comes_of_it_is_told_be
         await s.keys("down", "right")
         text = " ".join(s.picture().replace("│", " ").split())
         assert (
-            "sends 3 × 64 requests · 1 024 → 512 tokens · 4 at a time · 4 warm-up requests before · about 196 608 tokens in"
+            "sends 3 × 64 requests · 1 024 → 512 tokens · 4 at a time · 4 warm-up requests before · about 197k tokens in and 98.3k out"
             in text.replace("\u00a0", " ")
         )
         assert "on the node, beside the server" in text

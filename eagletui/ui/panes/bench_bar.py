@@ -45,7 +45,7 @@ def bench_row(shown: Benched, now: float, width: int) -> Line:
             (" esc", "key bold"),
             (" again ends it " if shown.asked else " ends it ", "warning" if shown.asked else "dim"),
         )
-        room = width - width_of(way_out)
+        room = width - width_of(way_out) - 1
         short = name if room >= 80 else (name[0], *name[2:])
         return spread(_running(shown, short, now, room), way_out, width)
     way_out = (

@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 from eagletui.bench.load import Load, RunnerName
 from eagletui.monitor.snapshot import Snapshot
 from eagletui.ui import format as fmt
-from eagletui.ui.bench_words import RUNNER_WORDS, about_s, load_words, pace_words
+from eagletui.ui.bench_words import RUNNER_WORDS, about_s, load_words, pace_words, thousands
 from eagletui.ui.screens.sheet import Keys, Sheet, SheetView
 from eagletui.ui.widgets.frame import View
 from eagletui.ui.widgets.key_row import KeyHint
@@ -104,7 +104,7 @@ class BenchChoice(Sheet[Load | None]):
         if load.warmup:
             sends += f" · {fmt.plural(load.warmup, 'warm-up request')} before"
         if load.prompts is None:
-            sends += f" · about {fmt.count(total * load.input_len)} tokens in and {fmt.count(total * load.output_len)} out, prompts of seed {load.seed}"
+            sends += f" · about {thousands(total * load.input_len)} tokens in and {thousands(total * load.output_len)} out, prompts of seed {load.seed}"
         out += _labelled("sends", sends, width)
         about = about_s(load, self._rate)
         if about is None:
