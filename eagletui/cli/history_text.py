@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 
 from eagletui.bench.compare import flags_differ, rate_of
 from eagletui.bench.kept import KeptRun
+from eagletui.bench.load import Load
 from eagletui.bench.outcome import Against, Result
 from eagletui.bench.side_by_side import Metric
 from eagletui.cli.columns import table, when, wrapped
@@ -113,12 +114,24 @@ def _facts(a: KeptRun, b: KeptRun) -> Iterator[tuple[str, str, str]]:
         ("model", lambda run: _model(run.result.facts.model)),
         ("variant", lambda run: _variant(run.result)),
         ("load", lambda run: plain(run.result.load.preset)),
+        ("sent", lambda run: _sent(run.result.load)),
+        ("at a time", lambda run: _pace(run.result.load)),
         ("runner", lambda run: run.result.load.runner),
         ("answered", lambda run: f"{run.result.ok} of {run.result.asked}"),
         ("tags", lambda run: plain(" ".join(run.tags)) or UNKNOWN),
         ("note", lambda run: _cut(plain(run.note)) or UNKNOWN),
     ):  # fmt: skip
         yield name, told(a), told(b)
+
+
+def _sent(load: Load) -> str:
+    prompts = "a file" if load.prompts is not None else str(load.input_len)
+    return f"{load.repeats} × {load.requests}, {prompts} → {load.output_len}"
+
+
+def _pace(load: Load) -> str:
+    most = UNKNOWN if load.concurrency is None else str(load.concurrency)
+    return most if load.rate is None else f"{load.rate:g}/s, {most}"
 
 
 def _concluded(held: Against) -> str:
