@@ -133,7 +133,7 @@ def _run(tries: Sequence[Mapping[str, object]], where: Facts, began: float) -> F
     if any(_number(one, "accept_length") is not None for one in tries):
         notes.append("The accept length is the server's mean since it began, not of this run alone")
     load, facts = _load(tries), _facts(first, where)
-    repeats = [_repeat(one, number) for number, one in enumerate(tries)]
+    repeats = [repeat_of(one, number) for number, one in enumerate(tries)]
     detailed = [one for one in repeats if one is not None]
     if len(detailed) == len(tries):
         result = conclude("", load, facts, Measured(tuple(detailed), tuple(notes), None, None), began)
@@ -221,7 +221,7 @@ def _arguments(told: Mapping[str, object]) -> dict[str, object]:
     return found
 
 
-def _repeat(told: Mapping[str, object], number: int) -> Repeat | None:
+def repeat_of(told: Mapping[str, object], number: int) -> Repeat | None:
     """Its requests one by one; None where they are not told."""
     lists = [told.get(key) for key in ("output_lens", "ttfts", "itls")]
     duration = _number(told, "duration")

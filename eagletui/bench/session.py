@@ -19,7 +19,10 @@ from eagletui.history.runs import new_id
 if TYPE_CHECKING:
     from eagletui.bench.kept import KeptRuns
 
-RUNNERS: Final[dict[str, str]] = {"builtin": "eagletui.bench.builtin:BuiltinRunner"}
+RUNNERS: Final[dict[str, str]] = {
+    "builtin": "eagletui.bench.builtin:BuiltinRunner",
+    "bench_serving": "eagletui.bench.runners.bench_serving:BenchServingRunner",
+}
 """Runner to module:class, imported when it is used."""
 
 

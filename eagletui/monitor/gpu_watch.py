@@ -15,6 +15,7 @@ from eagletui.gpus.nvidia_smi import CALL_TIMEOUT_S, assemble, compute_apps_argv
 from eagletui.gpus.sequence import Ended, Surveyed
 from eagletui.gpus.smi_messages import was_ended
 from eagletui.monitor.drive import GRACE_S, ask_tool, survey_gpus
+from eagletui.monitor.measuring import Measuring
 from eagletui.monitor.snapshot import GpuView
 from eagletui.nodes.base import Node
 from eagletui.shell.script import Command
@@ -38,10 +39,9 @@ _HOPELESS = frozenset({"timeout"})
 class GpuWatch:
     """Keeps `view` current while run() runs. `on_change` is called after each change."""
 
-    def __init__(self, node: Node, on_change: Callable[[], None]) -> None:
+    def __init__(self, node: Node, on_change: Callable[[], None], measuring: Measuring | None = None) -> None:
         self.view = GpuView()
-        self.calm = False
-        """A benchmark of ours is measured: the processes are asked for seldom."""
+        self._measuring = measuring or Measuring()
         self._node = node
         self._on_change = on_change
         self._processes: tuple[GpuProcess, ...] = ()
@@ -119,7 +119,7 @@ class GpuWatch:
         while self._apps_hung is None:
             await asyncio.sleep(APPS_LEAST_S)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout((APPS_CALM_S if self.calm else APPS_EVERY_S) - APPS_LEAST_S):
+                async with asyncio.timeout((APPS_CALM_S if self._measuring.on else APPS_EVERY_S) - APPS_LEAST_S):
                     await self._ask_apps.wait()
             self._ask_apps.clear()
             try:

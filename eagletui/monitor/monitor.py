@@ -18,6 +18,7 @@ from eagletui.monitor.identities import members, same_launch, still_there
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.launches import Launches, Shown
 from eagletui.monitor.link import LinkWatch
+from eagletui.monitor.measuring import Measuring
 from eagletui.monitor.newcomers import Newcomers
 from eagletui.monitor.nobody import absent_link, before_discovery, never_started, nobody
 from eagletui.monitor.others import Others
@@ -90,7 +91,8 @@ class NodeMonitor:
         self._watch: ServerWatch | None = None
         self._family = FamilyCount()
         self._keeper = Keeper()
-        self._gpus = GpuWatch(self._node, self._mark)
+        self.measure = Measuring()
+        self._gpus = GpuWatch(self._node, self._mark, self.measure)
         self._empty_store = LineStore()
         self._notes: dict[str, str] = {}
         self._recorder = Recorder(history, node.name, note=self._note, on_change=self._mark)
@@ -107,7 +109,6 @@ class NodeMonitor:
         self._look = asyncio.Event()
         self._inventory_wall = time.time()
         self._chosen = False
-        self._measured = False
 
     # What the screen asks
 
@@ -187,14 +188,6 @@ class NodeMonitor:
         """Ask /health at once."""
         if self._watch is not None:
             self._watch.probe_now()
-
-    def measure(self, on: bool) -> None:
-        """A benchmark of ours begins (True) or is over: what would be asked meanwhile takes part in what is measured, so the server is not asked
-        (/health, /metrics, /health_generate), and the GPUs' processes are seldom. What its log and its processes tell goes on."""
-        self._measured = on
-        self._gpus.calm = on
-        if self._watch is not None:
-            self._watch.measure(on=on)
 
     def connect_now(self) -> None:
         """A person wants the link: try at once, and ask what the login asks."""
@@ -455,10 +448,9 @@ class NodeMonitor:
             skew_s=self._skew_s(),
             gpus=lambda: self._gpus.view,
             launches=self._launches,
+            measuring=self.measure,
             on_change=self._mark,
         )
-        if self._measured:
-            self._watch.measure(on=True)
         self._family = FamilyCount()
         self._family.found(server)
         self._reselect.set()

@@ -18,6 +18,7 @@ from eagletui.monitor.figures import SERIES, taken, told_by_metrics
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.launches import Launches
 from eagletui.monitor.log_watch import LogWatch
+from eagletui.monitor.measuring import Measuring
 from eagletui.monitor.movement import Movement
 from eagletui.monitor.poller import Poller
 from eagletui.monitor.probes import HEALTH_TIMEOUT_S, Answer, Prober, health_interval_s
@@ -58,6 +59,7 @@ class ServerWatch:
         gpus: Callable[[], GpuView],
         launches: Launches,
         on_change: Callable[[], None],
+        measuring: Measuring | None = None,
     ) -> None:
         self.server = server
         self.started = started
@@ -89,8 +91,7 @@ class ServerWatch:
         self._launches = launches
         self.usual_s: Mapping[PhaseName, float] = {}
         """How long each phase takes by earlier launches, as far as that is known."""
-        self._unmeasured = asyncio.Event()
-        self._unmeasured.set()
+        self._measuring = measuring or Measuring()
         self.autopsy = Autopsy(node, on_change)
         self.deep = DeepHealth(self.engine.deep_health_path, self._situation, on_change)
         self._movement = Movement()
@@ -116,19 +117,6 @@ class ServerWatch:
     def probe_now(self) -> None:
         """Ask /health at once."""
         self._probe.set()
-
-    @property
-    def benchmarking(self) -> bool:
-        """A benchmark of ours runs: nothing is asked of it, since that would take part in what is measured."""
-        return not self._unmeasured.is_set()
-
-    def measure(self, *, on: bool) -> None:
-        """A benchmark begins, or is over: then /health is asked at once."""
-        if on:
-            self._unmeasured.clear()
-        else:
-            self._unmeasured.set()
-            self.probe_now()
 
     def _ready(self) -> None:
         """Its log says that it serves: what /health said before that is of the past."""
@@ -348,7 +336,7 @@ class ServerWatch:
             flowing=age is not None and age <= FLOWING_S,
             requests=None if work == (None, None) else any(work),
             without_s=self._tokens.without_s(now),
-            benchmarking=self.benchmarking,
+            benchmarking=self._measuring.on,
         )
 
     def current_throughput(self, now: float) -> Throughput:
@@ -371,7 +359,7 @@ class ServerWatch:
 
     async def _watch_health(self, prober: Prober) -> None:
         while True:
-            await self._unmeasured.wait()
+            await self._measuring.over()
             self._probe.clear()
             asked = time.monotonic()
             answer = await prober.get(self.engine.health_path, HEALTH_TIMEOUT_S)
@@ -396,7 +384,7 @@ class ServerWatch:
         while True:
             alone = not self.log.following
             await asyncio.sleep(METRICS_ALONE_EVERY_S if alone else METRICS_EVERY_S)
-            if self.health.status is None or self.benchmarking:
+            if self.health.status is None or self._measuring.on:
                 continue  # who measures asks /metrics as well, as seldom as it may be asked
             answer = await prober.get(self.engine.metrics_path, METRICS_TIMEOUT_S)
             if answer.status == 404:

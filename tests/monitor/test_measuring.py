@@ -13,6 +13,7 @@ import pytest
 from eagletui.monitor import deep_health, probes, server_watch
 from eagletui.monitor.keeper import Keeper
 from eagletui.monitor.launches import Launches
+from eagletui.monitor.measuring import Measuring
 from eagletui.monitor.server_watch import ServerWatch
 from eagletui.monitor.snapshot import GpuView
 from eagletui.nodes.local import LocalNode
@@ -52,20 +53,22 @@ async def test_a_server_that_is_measured_is_left_alone(tmp_path: Path, monkeypat
     server = Server(
         "s", "sglang", me, (), None, web.server_address[1], None, ("python",), None, LogSource(None, why="none"), True
     )
+    measure = Measuring()
     watch = ServerWatch(
-        node, server, keeper=Keeper(), started=None, skew_s=None, gpus=GpuView, launches=Launches(node), on_change=lambda: None
+        node, server, keeper=Keeper(), started=None, skew_s=None, gpus=GpuView, launches=Launches(node), on_change=lambda: None,
+        measuring=measure,
     )  # fmt: skip
     running = asyncio.create_task(watch.run())
     try:
         every = {watch.engine.health_path, watch.engine.metrics_path, str(watch.engine.deep_health_path)}
         await until(asked, every)
-        watch.measure(on=True)
+        measure(True)
         await asyncio.sleep(0.3)  # what was on its way arrives
         asked.clear()
         watch.probe_now()
         await asyncio.sleep(1.0)
         assert asked == []
-        watch.measure(on=False)
+        measure(False)
         await until(asked, every)
     finally:
         running.cancel()

@@ -1,0 +1,1 @@
+"""Runners that are programs on the node, beside the server."""
