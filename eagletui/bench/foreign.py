@@ -193,7 +193,8 @@ def _facts(told: Mapping[str, object], where: Facts) -> Facts:
     known: Mapping[str, object] = info if isinstance(info, dict) else {}
     backend = str(told.get("backend") or "")
     engine = "sglang" if known or backend.startswith("sglang") else "vllm" if backend.startswith("vllm") else None
-    model = known.get("model_path") or told.get("model_id") or told.get("model")
+    # as a benchmark of ours names it: by what requests have to give
+    model = known.get("served_model_name") or known.get("model_path") or told.get("model_id") or told.get("model")
     version = known.get("version")
     return replace(
         where,

@@ -130,14 +130,16 @@ def test_the_first_versions_and_vllms() -> None:
     assert len(read_foreign(json.dumps(vllm, indent=1), WRITTEN).runs) == 1
 
 
-def test_secrets_of_a_server_are_masked() -> None:
+def test_what_a_server_tells_of_itself_is_masked() -> None:
     told = line()
     told["server_info"] = {
         **told["server_info"],
         "api_key": "sk-bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb",
         "x\ud800": "\ud800",
     }
+    told["server_info"]["served_model_name"] = "tiny"
     (one,) = read(told)
+    assert one.result.facts.model == "tiny"
     text = text_of(one.result)
     assert "sk-b" not in text
     assert one.result.facts.args["api-key"] == "***"
