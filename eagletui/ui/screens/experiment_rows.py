@@ -19,6 +19,8 @@ E = TypeVar("E", bound=Entry)
 Mark = Literal["", "A", "B"]
 HEAD_CELLS = 4
 """Cursor, then the letter of what is marked for comparing, or the sign of the baseline."""
+WIDE_HALF = 99.95
+"""Half an interval from which a tenth is not worth its cells."""
 FEWEST_NAME_CELLS = 18
 """Of the variant, before other columns give way to it."""
 BASELINE_SIGN = "◆"
@@ -107,7 +109,7 @@ def _speed(entry: RunEntry | None, wall: float) -> Line:
     role = "text bold" if mean is not None and result is not None and result.complete else "dim"
     return (
         (f"{fmt.number(mean, 1):>7}", role),
-        (f" ± {half:<4.1f}" if half is not None and mean is not None else " " * 7, "dim"),
+        (f" ± {half:<4.{0 if half >= WIDE_HALF else 1}f}" if half is not None and mean is not None else " " * 7, "dim"),
     )
 
 
