@@ -17,7 +17,7 @@ from eagletui.shell.bench_run import RESULT, BenchTools
 
 BACKENDS: Final[dict[str, str]] = {"completions": "sglang-oai", "chat": "sglang-oai-chat", "generate": "sglang"}
 _VLLM: Final[dict[str, str]] = {"completions": "vllm", "chat": "vllm-chat"}
-_MEASURES: Final = ("Starting main benchmark", "Warmup completed", "Starting initial single prompt test run")
+_WARMS_UP: Final = ("Starting warmup", "Starting initial single prompt test run")
 _SAID: Final = 300
 
 
@@ -40,12 +40,14 @@ class BenchServingRunner:
         on_node = OnNode(target.node, target.facts.port, target.api_key)
         repeats: list[Repeat] = []
         notes = _notes(load, tools)
+        silent = 0
         for repeat in range(load.repeats):
             follow = _Follow(load, repeat, now, on_progress)
             if target.witness is not None:
                 await target.witness.begin()
             ran = await on_node.run(words_for(load, target, tools, repeat), follow.text)
             measured = repeat_in(ran, repeat)
+            silent += sum(row.error is None and row.ttft_ms is None for row in measured.rows)
             if target.witness is not None:
                 good = sum(row.error is None for row in measured.rows)
                 length = await target.witness.end(good, load.concurrency)
@@ -53,7 +55,7 @@ class BenchServingRunner:
             repeats.append(measured)
             now = replace(follow.now, done=load.requests * (repeat + 1), failed=now.failed + _failed(measured), line="")
             seen = () if target.witness is None else tuple(target.witness.notes())
-            self.partial = Measured(tuple(repeats), (*notes, *seen), None, tools.version)
+            self.partial = Measured(tuple(repeats), (*notes, *_silent(silent), *seen), None, tools.version)
         on_progress(replace(now, stage="ended", at=time.monotonic()))
         return self.partial or Measured(())
 
@@ -120,7 +122,9 @@ def repeat_in(ran: Ran, number: int) -> Repeat:
         raise BenchError(
             f"bench_serving ended with status {ran.exit_status} and left no result{f': {said}' if said else ''}"
         )
-    return replace(repeat, began=ran.ended - repeat.duration_s, ended=ran.ended, accept_len=None)
+    # A time of 0 is how it says that no text came: it keeps no other time of such a request.
+    rows = tuple(replace(row, ttft_ms=None, e2e_ms=None, gaps_ms=()) if not row.ttft_ms else row for row in repeat.rows)
+    return replace(repeat, rows=rows, began=ran.ended - repeat.duration_s, ended=ran.ended, accept_len=None)
 
 
 def _last(text: str) -> Mapping[str, Any] | None:
@@ -134,6 +138,14 @@ def _last(text: str) -> Mapping[str, Any] | None:
         if isinstance(told, dict):
             return told
     return None
+
+
+def _silent(count: int) -> tuple[str, ...]:
+    if not count:
+        return ()
+    return (
+        f"{count} answered requests had no text that bench_serving could time (special tokens alone): their tokens count, their times are not known",
+    )
 
 
 def _failed(repeat: Repeat) -> int:
@@ -177,9 +189,10 @@ class _Follow:
         line = next((one.strip() for one in reversed(self._tail.split("\n")) if one.strip()), "")
         bar = bar_in(new)
         done, rate, eta = 0, None, None
-        if any(mark in self._tail for mark in _MEASURES) or bar is not None:
-            stage = "measuring" if bar is not None and bar[1] == self._load.requests else "warmup"
-            self.now = replace(self.now, stage=stage)  # type: ignore[arg-type]
+        if bar is not None and bar[1] == self._load.requests:
+            self.now = replace(self.now, stage="measuring")
+        elif self.now.stage == "preparing" and any(mark in self._tail for mark in _WARMS_UP):
+            self.now = replace(self.now, stage="warmup")
         if self.now.stage == "measuring" and bar is not None:
             self._bar_at = self._bar_at or at
             done = min(bar[0], self._load.requests)
