@@ -91,6 +91,8 @@ def test_faster_slower_and_same() -> None:
     same = against(run("a", 90.9, 89.1, 90.4), base)
     assert same.verdict == "same"
     assert "within the noise of 3 and 3 repeats" in same.why
+    verdicts = [against(run("a", 90.4 - less, 90.0 - less, 90.1 - less), base).verdict for less in (0.5, 0.7, 0.8, 0.9)]
+    assert verdicts == ["same", "same", "slower", "slower"]  # p = 0.117, 0.053, 0.038, 0.027
     noisy = against(run("a", 60.0, 110.0, 80.0), base)
     assert noisy.verdict == "same"  # 7 % less, and nobody can tell
 
