@@ -15,6 +15,7 @@ from eagletui.ui.bench_words import len_failed
 from eagletui.ui.launch_actions import AGAIN_S, LaunchActions
 from eagletui.ui.panes.bench_bar import Benched
 from eagletui.ui.panes.chart_marks import Measured, Window
+from eagletui.ui.panes.pane import is_undecided
 from eagletui.ui.panes.steps import said
 
 if TYPE_CHECKING:
@@ -106,17 +107,16 @@ class BenchActions(LaunchActions):
         if self.bench is None:
             soon = snapshot.link.state == "connecting"
             return f"{snapshot.node} is not ready for that yet." if soon else "Nothing is benchmarked from here."
-        if snapshot.link.state != "up":
-            return f"There is no link to {snapshot.node}."
-        if snapshot.server is None:
-            return f"There is no server to benchmark on {snapshot.node}."
-        busy = self.busy
+        if snapshot.link.state != "up" or snapshot.server is None:
+            lost = snapshot.link.state != "up"
+            return f"There is no {'link to' if lost else 'server to benchmark on'} {snapshot.node}."
+        busy, state = self.busy, snapshot.verdict.state.name
         if busy is not None:
             return f"A {busy.progress.kind} is under way: the server is benchmarked when it is ready."
-        state = snapshot.verdict.state.name
-        if state in ("STARTING", "CRASHED", "STOPPING", "ABSENT"):
-            return f"The server is {state}: it is benchmarked when it is READY."
-        return None
+        if is_undecided(snapshot.verdict):
+            return f"The server on {snapshot.node} is still being looked at."
+        not_yet = state in ("STARTING", "CRASHED", "STOPPING", "ABSENT")
+        return f"The server is {state}: it is benchmarked when it is READY." if not_yet else None
 
     def why_not_launching(self, action: Action) -> str | None:
         """A server that is being measured is not restarted by a slip of the finger."""
