@@ -128,8 +128,11 @@ def _load(preset: str, changes: dict[str, Any], eos: bool | None, prompts: Path 
     """The preset with what the options say instead. Raises UsageError."""
     from eagletui.bench.presets import preset_named
     from eagletui.bench.session import runner_named
+    from eagletui.cli.configured import own_presets
 
-    load = replace(preset_named(preset), **{name: value for name, value in changes.items() if value is not None})
+    load = replace(
+        preset_named(preset, own_presets()), **{name: value for name, value in changes.items() if value is not None}
+    )
     runner_named(load.runner)
     if eos is not None:
         load = replace(load, ignore_eos=not eos)

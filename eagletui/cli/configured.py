@@ -12,6 +12,7 @@ from eagletui.config.place import is_there, own_path, project_path
 from eagletui.errors import UsageError
 
 if TYPE_CHECKING:
+    from eagletui.bench.load import Load
     from eagletui.config.choose import Guards
     from eagletui.config.load import Loaded
 
@@ -31,6 +32,16 @@ def configured() -> Loaded | None:
     for warning in loaded.warnings:
         click.echo(f"eagletui: {warning}", err=True)
     return loaded
+
+
+def own_presets() -> tuple[Load, ...]:
+    """The loads that have a name: the house's and the person's own. Raises ConfigError."""
+    from eagletui.bench.presets import PRESETS, with_own
+
+    loaded = configured()
+    if loaded is None:
+        return PRESETS
+    return with_own({name: preset.changes() for name, preset in loaded.config.presets.items()})
 
 
 def guards_for(node: str) -> Guards:

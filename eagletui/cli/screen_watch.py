@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from eagletui.cli.configured import guards_for
+from eagletui.cli.configured import guards_for, own_presets
 from eagletui.cli.operator_of import operator_for
 from eagletui.cli.sequence_watch import watched_of
 from eagletui.launching.steps import Progress
@@ -95,7 +95,7 @@ def screen_measuring(monitor: NodeMonitor, name: str, history: History) -> Measu
     from eagletui.ui.history_ledger import HistoryLedger
 
     return Measuring(
-        BenchSession(ShownServer(monitor, name), KeptRuns(history), quiet=monitor.measure),
+        BenchSession(ShownServer(monitor, name), KeptRuns(history), presets=own_presets(), quiet=monitor.measure),
         HistoryLedger(history, monitor.node.name),
         guard_sentence(guards_for(name)),
     )

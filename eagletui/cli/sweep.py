@@ -179,9 +179,10 @@ async def _begun(
 def load_of(found: SweepFile) -> Load:
     """The preset with what the file says instead. Raises UsageError for a preset that is none."""
     from eagletui.bench.presets import preset_named
+    from eagletui.cli.configured import own_presets
 
     wanted = {key: value for key, value in found.load.model_dump().items() if value is not None}
-    return replace(preset_named(found.preset), runner=found.runner, **wanted)
+    return replace(preset_named(found.preset, own_presets()), runner=found.runner, **wanted)
 
 
 async def _first_plan(operator: NodeOperator, found: SweepFile, asked: Asked) -> Plan:

@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from eagletui.config.lines import lines_of
-from eagletui.config.models import Config, NodeConfig, Profile, Variant
+from eagletui.config.models import BenchPreset, Config, NodeConfig, Profile, Variant
 from eagletui.config.place import own_path, project_path
 from eagletui.config.reading import Problem, Source, UnreadableError, read_source
 from eagletui.errors import ConfigError
@@ -286,7 +286,7 @@ def _names_beside(path: tuple[str, ...]) -> list[str]:
     """The keys that may stand where an unknown one does."""
     model: type[BaseModel] = Config
     if len(path) > 2:
-        model = NodeConfig if path[0] == "nodes" else Profile
+        model = NodeConfig if path[0] == "nodes" else BenchPreset if path[0] == "presets" else Profile
     if len(path) > 4 and path[2] == "variants":
         model = Variant
     return list(model.model_fields)

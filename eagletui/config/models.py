@@ -235,6 +235,52 @@ class Profile(Written):
         return tuple((name, there) for name, there in found if there is not None)
 
 
+class BenchPreset(Written):
+    """A load by a name, for `eagletui bench --preset`; what it leaves out is as in `quick`."""
+
+    requests: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
+        default=None, description="Requests of each repeat."
+    )
+    input_len: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] | None = Field(
+        default=None, description="Tokens of a prompt."
+    )
+    output_len: Annotated[int, Field(ge=1, le=1_000_000, strict=True)] | None = Field(
+        default=None, description="Tokens of an answer."
+    )
+    concurrency: Annotated[int, Field(ge=1, le=10_000, strict=True)] | None = Field(
+        default=None, description="Requests at a time; with `rate` the most at a time."
+    )
+    rate: Annotated[float, Field(gt=0, le=100_000)] | None = Field(
+        default=None, description="Begin so many requests a second (Poisson) instead of so many at a time."
+    )
+    warmup: Annotated[int, Field(ge=0, le=100_000, strict=True)] | None = Field(
+        default=None, description="Requests before the first repeat that are not counted."
+    )
+    repeats: Annotated[int, Field(ge=1, le=1000, strict=True)] | None = Field(
+        default=None, description="How often: two or more give an interval."
+    )
+    seed: Annotated[int, Field(ge=0, strict=True)] | None = Field(
+        default=None, description="Of prompts, lengths and arrivals."
+    )
+    spread: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        default=None, description="Lengths are drawn from (1 - spread) of that up to it."
+    )
+    temperature: Annotated[float, Field(ge=0, le=10)] | None = Field(default=None, description="Of the sampling.")
+    ignore_eos: StrictBool | None = Field(
+        default=None, description="Answers are as long as asked, where the engine can."
+    )
+    api: Literal["completions", "chat", "generate"] | None = Field(
+        default=None, description="Which API; else the first that the server has."
+    )
+    runner: Literal["builtin", "bench_serving"] | None = Field(
+        default=None, description="Who sends it: eagletui, or a program on the node."
+    )
+
+    def changes(self) -> dict[str, object]:
+        """What it says, by the names of a load."""
+        return self.model_dump(exclude_none=True)
+
+
 class Config(Written):
     """The whole of it."""
 
@@ -244,3 +290,6 @@ class Config(Written):
     )
     nodes: dict[Name, NodeConfig] = Field(default_factory=dict, description="Machines by name.")
     profiles: dict[Name, Profile] = Field(default_factory=dict, description="Recipes to launch a server, by name.")
+    presets: dict[Name, BenchPreset] = Field(
+        default_factory=dict, description="Loads of `eagletui bench`, by name. Only in the user's own file."
+    )

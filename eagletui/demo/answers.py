@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from eagletui.demo import examined, facts, launched, ledger, locks, services, smi
+from eagletui.demo import benches, examined, facts, launched, ledger, locks, services, smi
 from eagletui.demo.answer import Answer, Ended, hexed, refused
 from eagletui.demo.processes import CLK_TCK, UID, USERS, Proc
 from eagletui.demo.shape import HOST, MACHINE_ID
@@ -256,6 +256,9 @@ ANSWERS: Final[dict[str, Callable[[World, Sequence[bytes], float], Answer]]] = {
     "container-state": services.container_state,
     "shared-memory": services.shared_memory,
     "remove-shared-memory": services.remove_shared_memory,
+    "bench-find": benches.bench_find,
+    "bench-start": benches.bench_start,
+    "bench-state": benches.bench_state,
 }
 """Scripts that run to their end, by name. `poll`, `follow` and `loop-tool` go on: the server drives them."""
 
