@@ -348,7 +348,7 @@ async def test_the_palette_lists_everything_in_a_width_that_can_be_read() -> Non
         assert listing.outer_size.width <= 90
         assert any(t.startswith("Go to the Server pane") for t in texts)
         later = [i for i, t in enumerate(texts) if "(not yet)" in t]
-        assert len(later) > 10
+        assert later
         assert min(later) > max(i for i, t in enumerate(texts) if "(not yet)" not in t)
         assert "🔎" not in picture(s.app.screen)
 
