@@ -94,7 +94,7 @@ class _Running:
         return self._measured(overhead)
 
     def _measured(self, overhead: float | None) -> Measured:
-        return Measured(tuple(self._repeats), tuple(self._notes()), overhead)
+        return Measured(tuple(self._repeats), tuple(self._notes()), overhead, api=self._client.manner.api)
 
     async def _link_overhead(self) -> float | None:
         """The median round trip of the link, which every first token comes later by. None where there is no link."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from eagletui.bench.load import Load
+from eagletui.bench.load import Api, Load
 
 TokenSource = Literal["usage", "chunks"]
 """Tokens are counted from the server's `usage`, or, where none came, as chunks that carry text."""
@@ -102,6 +102,8 @@ class Measured:
     notes: tuple[str, ...] = ()
     link_overhead_ms: float | None = None
     runner_version: str | None = None
+    api: Api | None = None
+    """Which was asked in the end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,14 +100,15 @@ class SessionRun:
 
     async def _concluded(self, target: Target, measured: Measured, began: float, *, complete: bool) -> Ended:
         kept = self._session.kept
+        load = replace(self.load, api=measured.api or self.load.api)
         notes: list[str] = []
         baseline: Result | None = None
         if kept is not None:
             try:
-                baseline = await asyncio.to_thread(kept.baseline_for, self.load, target.facts)
+                baseline = await asyncio.to_thread(kept.baseline_for, load, target.facts)
             except HistoryError as error:
                 notes.append(str(error))
-        result = conclude(self.run, self.load, target.facts, measured, began, complete=complete, against=baseline)
+        result = conclude(self.run, load, target.facts, measured, began, complete=complete, against=baseline)
         if kept is not None and self._session.keeps:
             rows = [row for repeat in measured.repeats for row in repeat.rows]
             try:

@@ -2,8 +2,8 @@
 
 A benchmark reads tens of thousands of small chunks a second, and a pool that hands each through ten layers becomes what is measured. Heads are
 h11's; bodies are decoded here, and everything of one read is given on at once. `response.extensions["arrived"]()` tells when the newest bytes came
-(loop time): with many answers at once they are looked at later than that. No cookies, no redirects, no TLS, no limit on connections: who asks
-decides how many there are.
+(loop time): with many answers at once they are looked at later than that; `extensions["sent"]` when the request was written. No cookies, no
+redirects, no TLS, no limit on connections: who asks decides how many there are.
 """
 
 from __future__ import annotations
@@ -45,6 +45,15 @@ class Chunked:
         out: list[bytes] = []
         at, size = 0, len(data)
         while at < size and not self.done:
+            if not (self._left or self._before_size or self._trailers):
+                # Nearly all: a chunk that is there wholly, with its line and its end.
+                end = data.find(b"\r\n", at)
+                length = _size_of(data[at:end]) if end >= 0 else 0
+                stop = end + 2 + length
+                if length and data[stop : stop + 2] == b"\r\n":
+                    out.append(data[end + 2 : stop])
+                    at = stop + 2
+                    continue
             if self._left:
                 part = data[at : at + self._left]
                 out.append(part)
@@ -78,6 +87,14 @@ class Chunked:
             if self._left < 0:
                 raise httpx.RemoteProtocolError("a chunk's size is no size")
             self._trailers = not self._left
+
+
+def _size_of(line: bytes) -> int:
+    """Of a chunk, 0 for what has to be looked at closely."""
+    try:
+        return max(0, int(line, 16))
+    except ValueError:
+        return 0
 
 
 class TimedLink(asyncio.Protocol):
@@ -235,6 +252,7 @@ class StreamTransport(httpx.AsyncBaseTransport):
         except h11.LocalProtocolError as error:
             raise httpx.LocalProtocolError(str(error)) from None
         try:
+            sent = asyncio.get_running_loop().time()
             await link.write(head + data)
             answer = await self._head(link, http, fresh=fresh)
         except NodeError:
@@ -246,9 +264,8 @@ class StreamTransport(httpx.AsyncBaseTransport):
         rest, _ = http.trailing_data
         stream = _Body(self, link, where, answer, rest, has_body=request.method != "HEAD")
         arrived = stream.arrived
-        return httpx.Response(
-            answer.status_code, headers=answer.headers.raw_items(), stream=stream, extensions={"arrived": arrived}
-        )
+        told = {"arrived": arrived, "sent": sent}
+        return httpx.Response(answer.status_code, headers=answer.headers.raw_items(), stream=stream, extensions=told)
 
     async def _head(self, link: ByteLink, http: h11.Connection, *, fresh: bool) -> h11.Response:
         came = False
