@@ -35,6 +35,7 @@ TEXT_CELLS = 120
 NUMBER_CELLS = 10
 MOST_ERRORS = 6
 KEY_CELLS = 12
+FLAGS_HEAD = "Flags otherwise than the baseline's; without one, than the first one's of this model"
 COMMAND_ROWS = 24
 PERCENTILES: tuple[tuple[str, str, Callable[[Result], Spread | None], int], ...] = (
     ("tok/s", "tok/s a request", lambda one: one.tok_s, 1), ("TTFT", "TTFT ms", lambda one: one.ttft_ms, 1), ("TPOT", "TPOT ms", lambda one: one.tpot_ms, 2),
@@ -189,7 +190,7 @@ def run_rows(entry: RunEntry, wall: float, width: int) -> list[Line]:
     if entry.note:
         rows += labelled("note", said(entry.note), width)
     if entry.changes:
-        rows += [EMPTY, (("Flags against the baseline's", "dim"),), *diff_rows(entry.changes, width)]
+        rows += [EMPTY, ((FLAGS_HEAD, "dim"),), *diff_rows(entry.changes, width, ("that", "this"))]
     rows += _caveat_rows(result, width)
     return rows
 
@@ -317,7 +318,7 @@ def launch_rows(entry: LaunchEntry, wall: float, width: int) -> list[Line]:
         "server", f"{said(entry.engine) or fmt.UNKNOWN} · {said(entry.model or fmt.UNKNOWN)}{where}", width
     )
     if entry.changes:
-        rows += [EMPTY, (("Flags against the baseline's", "dim"),), *diff_rows(entry.changes, width)]
+        rows += [EMPTY, ((FLAGS_HEAD, "dim"),), *diff_rows(entry.changes, width, ("that", "this"))]
     if entry.command:
         rows += [
             EMPTY,
