@@ -66,7 +66,7 @@ def rows_of(measured: Measured, sent: list[dict[str, float]], streams: int, allo
     return [
         Row(f"{name}: tok/s a request", off(own, rate), allowed),
         Row(f"{name}: TPOT", off(mine, tpot), allowed),
-        Row(f"{name}: ITL", off(sum(gaps) / len(gaps) / 1000, tpot), max(allowed, 1.0)),
+        Row(f"{name}: ITL", off(sum(gaps) / len(gaps) / 1000, tpot), allowed),
     ]
 
 
