@@ -35,7 +35,7 @@ TEXT_CELLS = 120
 NUMBER_CELLS = 10
 MOST_ERRORS = 6
 KEY_CELLS = 12
-FLAGS_HEAD = "Flags otherwise than the baseline's; without one, than the first one's of this model"
+FLAGS_HEAD = "Flags otherwise than the baseline's (or first one's)"
 COMMAND_ROWS = 24
 PERCENTILES: tuple[tuple[str, str, Callable[[Result], Spread | None], int], ...] = (
     ("tok/s", "tok/s a request", lambda one: one.tok_s, 1), ("TTFT", "TTFT ms", lambda one: one.ttft_ms, 1), ("TPOT", "TPOT ms", lambda one: one.tpot_ms, 2),
