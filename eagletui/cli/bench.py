@@ -85,7 +85,9 @@ class Asked:
     type=click.Choice(["completions", "chat", "generate"]),
     help="Which API; else the first that the server has.",
 )
-@click.option("--runner", metavar="R", help="builtin (default): eagletui itself.")
+@click.option(
+    "--runner", metavar="R", help="builtin: eagletui itself; bench_serving: SGLang's own, on NODE beside the server."
+)
 @click.option(
     "--api-key-env", metavar="NAME", help="Send the key in this variable (of a node's server its own is known)."
 )
