@@ -93,9 +93,9 @@ def _running(shown: Benched, name: Line, now: float, room: int) -> Line:
         (repeat, 4),
         (counts, 0),
         (open_, 5),
-        (rate, 6),
+        (rate, 3),
         (speed, 1),
-        (failed, 0 if progress.failed else 3),
+        (failed, 0 if progress.failed else 6),
         (left, 2),
     ]
     parts = [(line, worth) for line, worth in parts if line]

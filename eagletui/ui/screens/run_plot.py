@@ -12,7 +12,7 @@ from eagletui.ui.widgets.lines import Line, Span
 from eagletui.ui.widgets.plot import Axis, axis, row_of
 
 LEAST_ROWS, LEAST_CELLS = 4, 24
-WHISKER = 0.75
+WHISKER = 1.0
 """Half an interval is drawn from so many rows on: of a shorter one only the side that a row's edge cuts would be seen."""
 DASH = "╌"
 DOT, DOT_HERE, BASELINE_DOT = "●", "◉", "◆"
