@@ -136,7 +136,7 @@ class Answer:
             return
         try:
             value = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             self.error = self.error or f"it answered with no stream: {text}"
             return
         self.plain = True
@@ -152,7 +152,7 @@ class Answer:
         text = payload.decode("utf-8", "replace").strip()
         try:
             value, end = _scan(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             end = -1
         if end != len(text):
             told = text
@@ -204,7 +204,9 @@ class Answer:
                 or delta.get("reasoning")
                 or delta.get("tool_calls")
             )
-        if carries:
+        # A token without a text (a special one, a part of a character) is told by the running count alone; a role-only chunk is none.
+        counted = running is not None and running > (self._counts[-1] or 0 if self._counts else 0)
+        if carries or (counted and not (isinstance(delta, dict) and delta.get("role"))):
             self._token(running, at)
         reason = choice.get("finish_reason")
         if reason is not None:

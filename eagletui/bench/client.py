@@ -211,7 +211,7 @@ class Client:
         try:
             answer = await self._http.get(self._base + path, timeout=CONNECT_S)
             return answer.json() if answer.status_code == 200 else None
-        except (httpx.HTTPError, ValueError):
+        except (httpx.HTTPError, ValueError, RecursionError):
             return None
 
     async def aclose(self) -> None:
@@ -246,6 +246,6 @@ def _told(text: str) -> str:
 
     try:
         found = error_in(json.loads(text))
-    except ValueError:
+    except (ValueError, RecursionError):
         return text.strip()
     return found or text.strip()
