@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from eagletui.bench.outcome import Against, BenchProgress, Result, Spread
 from eagletui.bench.statistics import PERCENTILE
 from eagletui.cli.wait_text import safe
+from eagletui.ui.bench_words import SIGNS
 from eagletui.ui.format import UNKNOWN, duration, plural
 
-SIGNS = {"faster": "▲", "slower": "▼", "same": "=", "not-comparable": "?"}
 COLOURS = {"faster": "32", "slower": "31", "same": "0", "not-comparable": "33"}
 _HEAD = ("", "mean", "p50", "p90", "p99")
 
@@ -103,7 +103,7 @@ def against_line(against: Against) -> str:
         "" if against.break_even is None else f"; at an accept length of {against.break_even:.2f} it would be as fast"
     )
     why = f": {safe(against.why)}" if against.why else ""
-    return f"{SIGNS[against.verdict]} {said}{why}{even}"
+    return f"{SIGNS[against.verdict][0]} {said}{why}{even}"
 
 
 def _painted(text: str, code: str, *, colour: bool) -> str:

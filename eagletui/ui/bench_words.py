@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 from eagletui.bench.compare import rate_of
 from eagletui.bench.load import Load
 from eagletui.bench.outcome import Against, Conclusion, Result
 from eagletui.ui import format as fmt
-from eagletui.ui.widgets.lines import Line, Span
+from eagletui.ui.widgets.lines import Line, Span, clean
+
+if TYPE_CHECKING:
+    from eagletui.bench.sweep.state import SweepState
 
 SIGNS: dict[Conclusion, tuple[str, str, str]] = {
     "faster": ("↑", "faster", "ok"), "slower": ("↓", "slower", "warning"), "same": ("=", "same", "text"), "not-comparable": ("≠", "not comparable", "dim"),
@@ -20,6 +24,23 @@ RUNNER_WORDS: dict[str, tuple[str, str]] = {
     "aiperf": ("aiperf", "aiperf sends it on the node, beside the server, where it is installed"),
 }  # fmt: skip
 MINUTE_S, HOUR_S, DAY_S = 60, 3600, 86_400
+
+
+def sweep_words(state: SweepState, now: float) -> str:
+    """`sweep night.toml: cell 3 of 9, steps=3, measuring, about 0:42 left`. `now`: wall clock."""
+    at = state.at
+    if at is None:
+        return ""
+    name = state.file.rpartition("/")[2]
+    left = state.left_s(now)
+    parts = [
+        f"sweep {name}: cell {at + 1} of {len(state.cells)}",
+        state.cells[at].cell.name,
+        state.doing,
+        f"{state.failed} failed" if state.failed else "",
+        "" if left is None else f"about {fmt.duration(left)} left",
+    ]
+    return clean(", ".join(part for part in parts if part))
 
 
 def half_width(result: Result) -> float | None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 
 from eagletui.bench.compare import against, flags_differ, rate_of
 from eagletui.bench.kept import KeptRun, KeptRuns
 from eagletui.bench.outcome import Result
 from eagletui.bench.side_by_side import metrics
+from eagletui.bench.sweep.state import SweepStore, default_folder
 from eagletui.engines.command_line import COMMAND, NotALaunchError, difference
 from eagletui.history.launches import LaunchRecord
 from eagletui.history.runs import LaunchesWanted, RunsWanted
 from eagletui.history.store import History
 from eagletui.launching.plan import FlagChange
 from eagletui.logs.state import SHOWN_NAMES
+from eagletui.ui.bench_words import sweep_words
 from eagletui.ui.ledger import Compared, Kept, LaunchEntry, RunEntry
 from eagletui.ui.screens.draft import words_of
 
@@ -36,7 +39,11 @@ class HistoryLedger:
         ours = [one for one in runs if machine is None or one.result.facts.machine in (machine, "")]
         entries = tuple(_entry(one, ours) for one in ours)
         launches = self._history.launches(LaunchesWanted(machine=machine, limit=MOST_LAUNCHES))
-        return Kept(entries, _launches(launches, entries))
+        return Kept(entries, _launches(launches, entries), self._sweep())
+
+    def _sweep(self) -> str:
+        found = SweepStore(default_folder()).under_way(self._node)
+        return sweep_words(found[0], time.time()) if found else ""
 
     def compare(self, a: RunEntry, b: RunEntry) -> Compared:
         """See Ledger."""

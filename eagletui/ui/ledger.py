@@ -74,6 +74,8 @@ class Kept:
 
     runs: tuple[RunEntry, ...] = ()
     launches: tuple[LaunchEntry, ...] = ()
+    sweep: str = ""
+    """How far a sweep of this node is that some eagletui carries out now, a few words."""
 
     @property
     def baseline(self) -> RunEntry | None:

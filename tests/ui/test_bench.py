@@ -235,3 +235,18 @@ def test_how_long_it_takes_is_told_only_where_it_is_known() -> None:
     assert about_s(QUICK, None) is None
     assert about_s(QUICK, 128.0) == 25.0
     assert about_s(OPEN, None) == 240.4
+
+
+def test_a_sweep_in_words() -> None:
+    from eagletui.bench.load import Load
+    from eagletui.bench.sweep.cells import Cell
+    from eagletui.bench.sweep.state import CellState, SweepState
+    from eagletui.ui.bench_words import sweep_words
+
+    cells = tuple(CellState(Cell(at, f"steps={at}")) for at in range(3))
+    state = SweepState("s", "n", "/a/night.toml", None, Load("quick", 1, 1, 1), cells, doing="measuring")
+    assert sweep_words(state, 0.0) == "sweep night.toml: cell 1 of 3, steps=0, measuring"
+    done = CellState(cells[0].cell, "measured", began=0.0, ended=60.0)
+    state = state.put(0, done).put(1, CellState(cells[1].cell, "running", began=60.0))
+    assert sweep_words(state, 80.0) == "sweep night.toml: cell 2 of 3, steps=1, measuring, about 1:40 left"
+    assert sweep_words(state.put(1, done).put(2, CellState(cells[2].cell, "failed")), 0.0) == ""

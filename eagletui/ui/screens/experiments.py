@@ -160,7 +160,8 @@ class ExperimentsScreen(LedgerSheet[Again | None]):
     def view(self, width: int, height: int) -> View:
         """The table, and the plot below it."""
         entries = self.entries
-        title: Line = (("Experiments", "text bold"), (f"  on {clean(self._node)}", "dim"))
+        sweep = f"  {self.kept.sweep}" if self.kept is not None and self.kept.sweep else ""
+        title: Line = (("Experiments", "text bold"), (f"  on {clean(self._node)}", "dim"), (sweep, "accent"))
         if self.problem is not None or not entries:
             return View(self._empty(width), title, self._summary(0), border="error" if self.problem else "focus")
         plot = self._plot(width, height)

@@ -12,6 +12,8 @@ from eagletui.ui.screens.plan_rows import said
 from eagletui.ui.screens.sheet import Sheet
 
 T = TypeVar("T")
+FOLLOWED_S = 3.0
+"""While a sweep goes on."""
 READ_S = 10.0
 """Longer than SQLite waits for others, with its tries; then it is told."""
 
@@ -25,9 +27,19 @@ class LedgerSheet(Sheet[T]):
         self.kept: Kept | None = None
         self.problem: str | None = None
 
+    def on_mount(self) -> None:
+        """See Sheet."""
+        super().on_mount()
+        self.set_interval(FOLLOWED_S, self.follow)
+
     def reload(self) -> None:
         """Look again: a run ended, or something was written."""
         self.run_worker(self._looking(), name="history", exclusive=True, exit_on_error=False)
+
+    def follow(self) -> None:
+        """A sweep goes on without this screen."""
+        if self.kept is not None and self.kept.sweep:
+            self.reload()
 
     async def _looking(self) -> None:
         try:
