@@ -145,6 +145,13 @@ def one_name(engine: Engine | None, name: str) -> str:
     return head + dot + path.replace("-", "_").removesuffix("+") if dot else head
 
 
+def names_of(engine: Engine | None, name: str) -> tuple[str, ...]:
+    """All names of a flag that its engine knows, the one that stands for it first; only the given one where it has no aliases."""
+    key = one_name(engine, name)
+    same = _SAME[engine] if engine is not None else {}
+    return tuple(one for one, first in same.items() if first == key) or (key,)
+
+
 def takes_several(engine: Engine | None, key: str) -> bool:
     """Whether every word that follows is a value of it."""
     return engine is not None and key in _SEVERAL[engine]

@@ -9,7 +9,8 @@ import pytest
 
 from eagletui.logs.state import LogState, Phase, Quote
 from eagletui.logs.store import LineStore
-from eagletui.monitor.snapshot import LogView, Snapshot
+from eagletui.monitor.snapshot import LogView, Snapshot, Verdict
+from eagletui.servers.model import Reason, State
 from eagletui.ui.panes.card import card
 from eagletui.ui.panes.checklist import checklist, expected, total_line
 from eagletui.ui.panes.startup import StartupPane
@@ -347,7 +348,7 @@ async def test_the_deep_probe_has_its_age_and_health_its_last_minute() -> None:
 
 
 def test_a_server_that_has_not_spoken_yet_is_at_its_imports() -> None:
-    """Half a minute may pass before the first line; a log that cannot be read, or that says other things, claims nothing."""
+    """Half a minute may pass before the first line, and the first lines name no phase; a log that cannot be read claims nothing."""
     base = SCENES["starting"]()
     silent = replace(
         base, startup=LogState(), uptime_s=12.0, estimate=None, log=LogView(LineStore(), "/x", following=True)
@@ -359,9 +360,9 @@ def test_a_server_that_has_not_spoken_yet_is_at_its_imports() -> None:
         return "\n".join(plain(line) for line in pane.view_of(snapshot, 60, 12).lines)
 
     assert re.search(r"^▸ imports +0:12", shown(silent), re.MULTILINE)
-    for log in (
-        replace(silent.log, following=False),
-        replace(silent.log, error="it cannot be read"),
-        replace(silent.log, store=base.log.store),
-    ):
+    spoke = replace(silent, log=replace(silent.log, store=base.log.store))
+    assert re.search(r"^▸ imports +0:12", shown(spoke), re.MULTILINE)
+    for log in (replace(silent.log, following=False), replace(silent.log, error="it cannot be read")):
         assert "has not told a phase" in shown(replace(silent, log=log))
+    undecided = replace(spoke, verdict=Verdict(State.UNKNOWN, Reason("looking", "asking the server again")))
+    assert "imports" not in shown(undecided)

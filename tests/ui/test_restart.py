@@ -369,6 +369,19 @@ async def test_flags_are_found_completed_changed_added_and_removed() -> None:
         await s.keys("escape")  # back to what was typed
         assert isinstance(s.top(), VariantScreen)
         assert "2 changed · 1 added · 1 removed" in s.picture()
+        await s.keys(*"tensor-par")  # an alias: the command has --tp
+        dialog = s.top()
+        assert isinstance(dialog, VariantScreen)
+        assert dialog.row is not None
+        assert dialog.row.name == "tp"
+        assert "esc clear" in s.picture()
+        await s.keys("escape")
+        assert "esc leave" in s.picture()
+        await s.keys(
+            "ctrl+z", "ctrl+z"
+        )  # the last change, then the one before: nothing that was changed is under the cursor
+        assert dialog.draft is not None
+        assert [name for name, _ in dialog.draft.changes] == ["speculative-num-steps", "mem-fraction-static"]
         await s.keys("escape", "escape")
         assert s.top() is s.main
         assert operator.begun == []

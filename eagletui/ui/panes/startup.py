@@ -280,9 +280,10 @@ class StartupPane(Pane):
         return View(shown.lines, title, foot=(*hints, ("x", "key"), (" explains it", "dim")), border="error")
 
     def _silent(self, snapshot: Snapshot) -> Snapshot:
-        """A server whose log is followed and has not a line yet is at its imports: it reads its arguments before it speaks."""
+        """A server that starts and whose followed log tells no phase yet is at its imports: its first lines (warnings, arguments) name none."""
         log, elapsed = snapshot.log, self._elapsed(snapshot)
-        if snapshot.startup.phases or len(log.store) or not log.following or log.error or elapsed is None:
+        starts = snapshot.verdict.state is State.STARTING
+        if not starts or snapshot.startup.phases or not log.following or log.error or elapsed is None:
             return snapshot
         imports = Phase("launch", "running", began_at=self.now - elapsed)
         return replace(snapshot, startup=replace(snapshot.startup, phase="launch", phases=(imports,)))

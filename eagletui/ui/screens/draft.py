@@ -14,7 +14,7 @@ from eagletui.engines.command_line import (
     parse_change,
     value_of,
 )
-from eagletui.engines.flag_names import one_name, takes_none
+from eagletui.engines.flag_names import names_of, one_name, takes_none
 from eagletui.engines.shapes import Engine, launch_of
 from eagletui.launching.plan import FlagChange
 from eagletui.shell.masking import mask_argv
@@ -68,6 +68,15 @@ class Draft:
     def key(self, name: str) -> str:
         """One name for a flag and its aliases."""
         return one_name(self.engine, name)
+
+    def distance(self, name: str, typed: str) -> int | None:
+        """How far a flag is from what was typed (lower case, with hyphens), by its name or an alias that its engine knows: 0 the very name,
+        1 one that begins so, 2 any other that has it; None where nothing of it was typed."""
+        names = [one.lower().replace("_", "-") for one in (name, *names_of(self.engine, name))]
+        return min(
+            (0 if one == typed or not typed else 1 if one.startswith(typed) else 2 for one in names if typed in one),
+            default=None,
+        )
 
     @property
     def command(self) -> tuple[str, ...]:

@@ -113,6 +113,8 @@ class VariantScreen(Sheet[Wish | None]):
             except BadChangeError as error:
                 self._problem = str(error)
         self.draft = draft
+        if draft.changes and not self._text:
+            self._go_to(draft.changes[0][0])
 
     # --- rows
 
@@ -127,17 +129,25 @@ class VariantScreen(Sheet[Wish | None]):
             if self._editing is not None
             else self._text.strip().lstrip("-").partition("=")[0].replace("_", "-").lower()
         )
-        out = [Row("flag", one.name, one) for one in draft.entries() if typed in one.name.lower().replace("_", "-")]
-        out.sort(key=lambda row: _distance(row.name, typed))
+        found = [
+            (far, Row("flag", one.name, one))
+            for one in draft.entries()
+            if (far := draft.distance(one.name, typed)) is not None
+        ]
+        found.sort(key=_distance)
         if typed:
-            known = [name for name in draft.others() if typed in name.lower()]
-            known.sort(key=lambda name: _distance(name, typed))
-            out += [Row("known", name) for name in known[:SHOWN_KNOWN]]
-            out.sort(key=lambda row: _distance(row.name, typed) > 0)  # the very name first, wherever it is from
+            known = [
+                (far, Row("known", name)) for name in draft.others() if (far := draft.distance(name, typed)) is not None
+            ]
+            known.sort(key=_distance)
+            found += known[:SHOWN_KNOWN]
+            found.sort(key=lambda one: one[0] > 0)  # the very name first, wherever it is from
+            out = [row for _, row in found]
             names = {draft.key(row.name) for row in out}
             if draft.key(typed) not in names:
                 out.append(Row("new", self._text.strip().lstrip("-").partition("=")[0]))
             return out
+        out = [row for _, row in found]
         return [*(Row("variant", name) for name in self._variants), *out]
 
     @property
@@ -245,7 +255,7 @@ class VariantScreen(Sheet[Wish | None]):
         )
         return (
             ("enter", word, "enter"), ("ctrl+s", "plan", "plan"), ("ctrl+d", "remove", "remove"), ("ctrl+z", "undo", "undo"), ("tab", "complete", "complete"),
-            ("esc", "leave", "leave"),
+            ("esc", "clear" if self._text else "leave", "leave"),
         )  # fmt: skip
 
     def rows_below(self) -> int:
@@ -372,6 +382,9 @@ class VariantScreen(Sheet[Wish | None]):
         """Back to the list, at that flag."""
         self._editing = None
         self._read_input()
+        self._go_to(name)
+
+    def _go_to(self, name: str) -> None:
         draft = self.draft
         if draft is not None:
             found = [
@@ -399,11 +412,16 @@ class VariantScreen(Sheet[Wish | None]):
         self.redraw()
 
     def action_undo(self) -> None:
-        """This flag as it was."""
+        """This flag as it was; where the cursor is on none that was changed, the one that was changed last."""
         draft, name = self.draft, self._flag_here()
-        if draft is not None and name is not None and self._editing is None:
-            self._change(draft.without(name))
-            self.redraw()
+        if draft is None or self._editing is not None or not draft.changes:
+            return
+        changed = {draft.key(one) for one, _ in draft.changes}
+        if name is None or draft.key(name) not in changed:
+            name = draft.changes[-1][0]
+        self._change(draft.without(name))
+        self._go_to(name)
+        self.redraw()
 
     def action_complete(self) -> None:
         """The name under the cursor."""
@@ -459,7 +477,5 @@ class VariantScreen(Sheet[Wish | None]):
             self.redraw()
 
 
-def _distance(name: str, typed: str) -> int:
-    """How far a name is from what was typed: the very one, one that begins so, any other."""
-    name = name.lower().replace("_", "-")
-    return 0 if name == typed or not typed else 1 if name.startswith(typed) else 2
+def _distance(found: tuple[int, Row]) -> int:
+    return found[0]
