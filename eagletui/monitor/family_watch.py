@@ -24,6 +24,8 @@ class FamilyCount:
     """Since it was set to False a member took another name: its role may be another one, too."""
     helpers_gone: dict[int, Member] = field(default_factory=dict)
     """Members with a title of the engine's that left since this was emptied, without which answers still come."""
+    left: int = 0
+    """Members that went while the server was being stopped, beside those in `gone`."""
     alive: int = 0
     total: int = 0
 
@@ -37,8 +39,9 @@ class FamilyCount:
         """Whom to ask for: everyone who is not known to be gone."""
         return [pid for pid, _ in self.members if pid not in self.gone]
 
-    def polled(self, answer: PollAnswer, launcher: Identity) -> bool:
-        """Take an answer to `family`. True when somebody left."""
+    def polled(self, answer: PollAnswer, launcher: Identity, *, stopping: bool = False) -> bool:
+        """Take an answer to `family`. True when somebody left. `stopping`: then whoever goes stays in the total, which tells how far the stop is;
+        a server that goes on all the same is counted anew."""
         living = {(row.pid, row.started) for row in answer.rows if not (row.state in "ZX" and row.threads <= 1)}
         names = {(row.pid, row.started): row.comm for row in answer.rows}
         left = False
@@ -54,9 +57,12 @@ class FamilyCount:
                 self.gone[identity[0]] = member
             else:
                 del self.members[identity]
+                self.left += stopping
                 if title_of(member.process.argv, member.process.comm) is not None:
                     self.helpers_gone[identity[0]] = member
         self.launcher_alive = launcher[0] not in self.gone
-        self.total = len(self.members)
-        self.alive = self.total - len(self.gone)
+        if not stopping and self.launcher_alive:
+            self.left = 0
+        self.alive = len(self.members) - len(self.gone)
+        self.total = len(self.members) + self.left
         return left

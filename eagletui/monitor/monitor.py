@@ -29,7 +29,7 @@ from eagletui.monitor.recorder import Recorder
 from eagletui.monitor.server_watch import ServerWatch
 from eagletui.monitor.sessions import Sessions
 from eagletui.monitor.sleep import Clocks, Missed, Sleeps, missed, read_clocks
-from eagletui.monitor.snapshot import Health, LogView, Snapshot, Throughput, Verdict, aged
+from eagletui.monitor.snapshot import Health, LogView, Snapshot, Throughput, Verdict, aged, of_no_server
 from eagletui.monitor.together import Together
 from eagletui.nodes.base import Node
 from eagletui.servers.intent import Intent
@@ -130,7 +130,8 @@ class NodeMonitor:
         """Everything known now. Copies no text."""
         now = time.monotonic()
         watch = self._watch
-        verdict = self._verdict(now)
+        instead = self._launches.verdict(self._shown(), now)
+        verdict = self._verdict(now, instead)
         link = self._link.look()
         seen_at = now if link.lost_at is None else link.lost_at  # nobody knows whether it lives on
         found = Snapshot(
@@ -144,16 +145,15 @@ class NodeMonitor:
             verdict=verdict,
             log=watch.log.view() if watch else LogView(self._empty_store),
             startup=watch.log.state if watch else LogState(),
-            health=watch.health if watch else Health(),
+            health=watch.own_health if watch else Health(),
             throughput=watch.current_throughput(now) if watch else Throughput(),
             gpus=self._gpus.view,
             series=watch.series if watch else {},
             verdicts=tuple({**self._others.verdicts, **({watch.server.id: verdict} if watch else {})}.items()),
             family_alive=self._family.alive if watch and watch.alive is not None else None,
             family_total=self._family.total if watch and watch.alive is not None else None,
-            uptime_s=max(0.0, seen_at - self._sleeps.aged(watch.started))
-            if watch and watch.started is not None
-            else None,
+            uptime_s=watch.up_s(seen_at, self._sleeps.aged) if watch else None,
+            ended=watch is not None and watch.ended_at is not None,
             notes=(*self._inventory.notes, *self._notes.values(), *((few,) if (few := self._node.note) else ())),
             discovered=self._discovered,
             undecided=self._others.judged
@@ -163,13 +163,14 @@ class NodeMonitor:
             family_at=watch.family_at if watch else None,
             fresh_since=self._fresh_since,
             deep_health=watch.deep.view if watch else None,
-            diagnosis=self._diagnosis(verdict, now),
+            diagnosis=self._diagnosis(verdict, instead, now),
             estimate=self._recorder.estimate(watch, verdict.state, now),
             record=self._launches.record(watch.server if watch else None, self._port),
             unfinished=self._launches.records.unfinished(self._port_shown),
             under_way=self._launches.records.under_way(self._port_shown),
             acting=self._launches.intents.acting,
         )
+        found = found if instead is None else of_no_server(found)
         return aged(found, self._sleeps.aged) if self._sleeps else found
 
     def select_server(self, id: str) -> None:  # noqa: A002 - the word of the snapshot
@@ -352,7 +353,7 @@ class NodeMonitor:
                 launcher = (watch.server.launcher.pid, watch.server.launcher.started)
                 answer = await poller.family([*self._family.pids, *young])
                 look = newcomers.renamed(answer.rows) or look
-                left = self._family.polled(answer, launcher)
+                left = self._family.polled(answer, launcher, stopping=watch.stopping)
                 family = self._family
                 await watch.polled(poller, answer, family)
                 look = look or (left and not family.launcher_alive)
@@ -464,12 +465,12 @@ class NodeMonitor:
     def _port_shown(self) -> int | None:
         return self._watch.server.port if self._watch is not None else self._port
 
-    def _verdict(self, now: float) -> Verdict:
+    def _verdict(self, now: float, instead: Verdict | None) -> Verdict:
         link = self._link.view
         if link.state == "down" or (link.state == "connecting" and self._link.was_up):
             return absent_link(link.error, link.lost_at)
-        if (told := self._launches.verdict(self._shown(), now)) is not None:
-            return told
+        if instead is not None:
+            return instead
         if self._watch is not None:
             return self._watch.verdict(now)
         if not self._discovered:
@@ -477,9 +478,9 @@ class NodeMonitor:
         told = self._launches.absence(self._port, time.time())
         return told or nobody(self._node.name, self._port, self._inventory.servers)
 
-    def _diagnosis(self, verdict: Verdict, now: float) -> Diagnosis | None:
+    def _diagnosis(self, verdict: Verdict, instead: Verdict | None, now: float) -> Diagnosis | None:
         """Why the shown server failed or stands; a launch that no server came of has no log that could tell."""
-        if self._watch is None or self._launches.verdict(self._shown(), now) is not None:
+        if self._watch is None or instead is not None:
             return never_started(verdict)
         return self._watch.diagnosis(verdict, now)
 

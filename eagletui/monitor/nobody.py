@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from eagletui.logs.state import Diagnosis
 from eagletui.monitor.snapshot import Verdict
@@ -33,8 +34,11 @@ def nobody(node: str, port: int | None, servers: Sequence[Server]) -> Verdict:
 
 
 def never_started(verdict: Verdict) -> Diagnosis | None:
-    """For a launch that no server came of; None for any other verdict."""
-    return unexplained("", None, started=False) if verdict.reason.code == "never-started" else None
+    """For a launch that no server came of, with what is known of why; None for any other verdict."""
+    if verdict.reason.code != "never-started":
+        return None
+    said = verdict.reason.text
+    return replace(unexplained("", None, started=False), summary=said[:1].upper() + said[1:])
 
 
 def _absent(text: str, code: str = "no-server") -> Verdict:

@@ -82,6 +82,8 @@ class ServerWatch:
         self.launcher_alive: bool | None = False if server.launcher.gone else None
         self.alive: int | None = None
         self.total: int | None = None
+        self.ended_at: float | None = None
+        """When the launcher was first seen to be gone; None while it lives, and where it was gone before it was watched."""
         self.family_at: float | None = None
         """When the family was last counted."""
         self._fresh_since = 0.0
@@ -113,6 +115,23 @@ class ServerWatch:
     def record(self) -> Record | None:
         """What launched it, None for what eagletui did not launch."""
         return self._launches.record_of(self.server)
+
+    @property
+    def stopping(self) -> bool:
+        """Whether a stop of it is under way, whoever drives it."""
+        return self._launches.story(self.server).stopping
+
+    @property
+    def own_health(self) -> Health:
+        """What it answered itself: nothing where another process listens on its port."""
+        return Health(path=self.engine.health_path) if self.server.foreign_listener else self.health
+
+    def up_s(self, seen_at: float, true_time: Callable[[float], float]) -> float | None:
+        """How long it was up when it was seen last, at most until its launcher went. `true_time`: of a time before this machine slept."""
+        if self.started is None:
+            return None
+        until = seen_at if self.ended_at is None else min(seen_at, true_time(self.ended_at))
+        return max(0.0, until - true_time(self.started))
 
     def probe_now(self) -> None:
         """Ask /health at once."""
@@ -161,6 +180,8 @@ class ServerWatch:
         self.alive, self.total, self.launcher_alive = family.alive, family.total, family.launcher_alive
         self.missing = dict(family.gone)
         self.family_at = now
+        if self.launcher_alive is False and self.ended_at is None:
+            self.ended_at = now
         if self._was_ready:  # while it loads, helpers come and go
             self._helpers_gone |= family.helpers_gone
         family.helpers_gone.clear()
@@ -384,8 +405,8 @@ class ServerWatch:
         while True:
             alone = not self.log.following
             await asyncio.sleep(METRICS_ALONE_EVERY_S if alone else METRICS_EVERY_S)
-            if self.health.status is None or self._measuring.on:
-                continue  # who measures asks /metrics as well, as seldom as it may be asked
+            if self.health.status is None or self._measuring.on or self.server.foreign_listener:
+                continue  # another process on its port has figures of its own; who measures asks /metrics as well, as seldom as it may be asked
             answer = await prober.get(self.engine.metrics_path, METRICS_TIMEOUT_S)
             if answer.status == 404:
                 return  # it was started without metrics

@@ -126,6 +126,7 @@ class Snapshot:
     `undecided`: there are several servers, and the user has named none of them. `series` by name: "gen_tok_s", "accept_len", "running", "queued".
     `record`: what launched the shown server, or what was last done on its port where there is none. `unfinished`: a sequence that an earlier eagletui
     left at a step, and nobody goes on with. `under_way`: one that launches, or is going to, whoever drives it. `acting`: this process does.
+    `ended`: the server's launcher is gone: `uptime_s` is how long it lived, and grows no more.
     """
 
     node: str
@@ -158,6 +159,32 @@ class Snapshot:
     unfinished: Record | None = None
     under_way: Record | None = None
     acting: bool = False
+    ended: bool = False
+
+    def up_s(self, now: float) -> float | None:
+        """For how long the server is up by now, or was when it ended; None where that is not known."""
+        if self.uptime_s is None or self.ended:
+            return self.uptime_s
+        return self.uptime_s + max(0.0, now - self.at)
+
+
+def of_no_server(snapshot: Snapshot) -> Snapshot:
+    """The snapshot of a launch that has no process to show: what is known of the server before it is no figure of this one. Its log stays in view."""
+    return replace(
+        snapshot,
+        server=None,
+        startup=LogState(),
+        health=Health(),
+        deep_health=None,
+        throughput=Throughput(),
+        series={},
+        family_alive=None,
+        family_total=None,
+        family_at=None,
+        uptime_s=None,
+        ended=False,
+        estimate=None,
+    )
 
 
 def aged(snapshot: Snapshot, true_time: Callable[[float], float]) -> Snapshot:

@@ -22,6 +22,7 @@ from eagletui.monitor.monitor import NodeMonitor
 from eagletui.monitor.publish import AT_ONCE, EVERY_S, GAP_S
 from eagletui.monitor.snapshot import Verdict
 from eagletui.nodes.local import LocalNode
+from eagletui.servers.intent import NeverStarted
 from eagletui.servers.model import State
 from eagletui.servers.selection import with_log
 from tests.engine import CANARY, running_engine
@@ -82,6 +83,19 @@ async def test_a_dead_launcher_is_a_crash_and_its_log_stays(tmp_path: Path) -> N
             assert snapshot.verdict.reason.code == "died"
             assert snapshot.server is not None
             assert len(snapshot.log.store) > 10
+            lived = await until(monitor, lambda s: s.ended, 5)
+            assert lived.up_s(lived.at + 60) == lived.uptime_s
+            assert monitor.snapshot().uptime_s == lived.uptime_s
+
+            monitor.intend(NeverStarted("it ended at once", time.monotonic(), printed=("not found: sglang",)))
+            never = monitor.snapshot()
+            assert never.verdict.reason.code == "never-started"
+            old = (never.server, never.uptime_s, never.family_total, never.throughput.at, never.health.at)
+            assert old == (None,) * 5  # the server before is not this launch
+            assert (never.startup.phases, never.series) == ((), {})
+            assert len(never.log.store) > 10
+            assert never.diagnosis is not None
+            assert never.diagnosis.summary == "Never started: not found: sglang"
 
 
 async def test_a_server_that_begins_later_is_found(tmp_path: Path) -> None:

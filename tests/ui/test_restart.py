@@ -312,6 +312,9 @@ def test_the_card_of_a_launch_that_never_started_has_its_words_at_every_size() -
         if height >= 10:
             assert "pyhton: not found" in text_of(lines)
             assert "exit status 127" in text_of(lines)
+    reason = "/very/long/folder" * 9 + ": error while loading libcudart.so.12: no such file"
+    lines, _ = failure_card(replace(made.NEVER, printed=(reason,)), 76, 20, ABLE)
+    assert "no such file" in text_of(lines)  # the reason of a long line stands at its end
 
 
 def test_steps_fit_and_the_running_one_is_always_in_sight() -> None:

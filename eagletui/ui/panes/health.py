@@ -91,9 +91,7 @@ class HealthPane(Pane):
         return wrap(snapshot.verdict.reason.text, width, REASON_ROWS)
 
     def _uptime_row(self, snapshot: Snapshot) -> Line:
-        up = snapshot.uptime_s
-        if up is not None and not self.is_offline(snapshot):
-            up += max(0.0, self.now - snapshot.at)
+        up = snapshot.uptime_s if self.is_offline(snapshot) else snapshot.up_s(self.now)
         known = up is not None and not is_old(snapshot, snapshot.family_at)
         return self._row("uptime", fmt.duration(up), "text" if known else "dim", "")
 

@@ -249,6 +249,9 @@ class StartupPane(Pane):
             return _text(said, "text", width, height)
         if not snapshot.discovered or is_undecided(snapshot.verdict):
             return _text(f"Looking for servers on {snapshot.node} …", "dim", width, height)
+        if snapshot.verdict.state is State.STARTING:  # it was launched, and is not there yet
+            said = snapshot.verdict.reason.text
+            return _text(f"{said[:1].upper()}{said[1:]}.", "text", width, height)
         lines = _text(f"No server on {snapshot.node}.", "text bold", width, 2)
         orphans = snapshot.inventory.orphans
         if orphans:
@@ -304,8 +307,8 @@ class StartupPane(Pane):
         return View(lines, title=(("Startup", "text"),), foot=foot, border=border, stale=is_undecided(snapshot.verdict))
 
     def _elapsed(self, snapshot: Snapshot) -> float | None:
-        if snapshot.uptime_s is not None:
-            return snapshot.uptime_s + max(0.0, self.now - snapshot.at)
+        if (up := snapshot.up_s(self.now)) is not None:
+            return up
         since = snapshot.verdict.since
         return self.now - since if since is not None else None
 

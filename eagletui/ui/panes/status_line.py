@@ -79,9 +79,9 @@ class StatusLine(Painted):
             return ""  # the link says it
         if state is State.CRASHED:
             return fmt.age(snapshot.verdict.since, self._now) if snapshot.verdict.since is not None else ""
-        if snapshot.uptime_s is None:
+        if (up := snapshot.up_s(self._now)) is None:
             return ""
-        return fmt.duration(snapshot.uptime_s + max(0.0, self._now - snapshot.at))
+        return fmt.duration(up)
 
     def _who(self, snapshot: Snapshot, room: int) -> tuple[Line, Line]:
         """(node, link and model; the words that may go). Node and link fit `room`."""

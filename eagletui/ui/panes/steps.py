@@ -12,7 +12,7 @@ from eagletui.shell.masking import mask_text
 from eagletui.ui import format as fmt
 from eagletui.ui.actions import BY_ID
 from eagletui.ui.widgets.bars import bar
-from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, fit, spread, width_of, wrap
+from eagletui.ui.widgets.lines import EMPTY, Line, Span, clean, cut, spread, width_of, wrap
 
 if TYPE_CHECKING:
     from eagletui.launching.plan import Plan
@@ -26,6 +26,8 @@ DETAIL_ROWS = 4
 SHORT_S = 10.0
 """Below it the tenths of a second tell something."""
 PRINTED_ROWS = 4
+DETAIL_ROWS = 4
+"""Rows that one line of a card's details may take."""
 SHOWN_NAMES: dict[StepName, str] = {
     StepName.PREFLIGHT: "preflight", StepName.IDENTIFY: "identify", StepName.STOP: "stop", StepName.GPUS: "GPUs free",
     StepName.LEFTOVERS: "leftovers", StepName.LAUNCH: "launch", StepName.VERIFY: "verify", StepName.WATCH: "start-up", StepName.READY: "ready",
@@ -277,10 +279,19 @@ def _now_lines(rows: Sequence[str]) -> list[Line]:
 def _details(progress: Progress, step: Step | None, width: int) -> list[Line]:
     """Holders, members that are left, failed checks; then what the launch printed."""
     lines: list[Line] = [
-        fit((("· ", "faint"), (said(one), "text")), width) for one in (step.lines if step is not None else ())
+        line for one in (step.lines if step is not None else ()) for line in _wrapped(("· ", "faint"), said(one), width)
     ]
     printed = [one for one in progress.printed if one.strip()][-PRINTED_ROWS:]
-    return [*lines, *(fit((("▎ ", "error"), (said(one), "text")), width) for one in printed)]
+    return [*lines, *(line for one in printed for line in _wrapped(("▎ ", "error"), said(one), width))]
+
+
+def _wrapped(mark: Span, text: str, width: int) -> list[Line]:
+    """A foreign line whole, as far as a card can be about one: the reason stands at its end as often as not."""
+    rows = wrap(text, max(1, width - len(mark[0])), DETAIL_ROWS)
+    return [
+        ((mark if not at or mark[1] == "error" else (" " * len(mark[0]), mark[1])), (row, "text"))
+        for at, row in enumerate(rows)
+    ]
 
 
 def offer_rows(offers: Sequence[tuple[str, str]], width: int) -> tuple[list[Line], list[Hit]]:

@@ -79,8 +79,9 @@ class ServerChooser(Dialog[str | None]):
     def _uptime(self, server: Server) -> float | None:
         """The age goes on between two looks at the node."""
         shown = self._snapshot.server
-        if shown is not None and shown.id == server.id and self._snapshot.uptime_s is not None:
-            return self._snapshot.uptime_s + max(0.0, self._now - self._snapshot.at)
+        up = self._snapshot.up_s(self._now)
+        if shown is not None and shown.id == server.id and up is not None:
+            return up
         if server.age_s is None:
             return None
         age, at = self._seen.get(server.id, (None, 0.0))
