@@ -63,7 +63,13 @@ def _what_stops(plan: Plan) -> Iterator[str]:
     verb = "there is" if plan.kind == "start" else "stops"
     yield _row(verb, f"{_name(plan.server)}{more}{since}")
     if plan.kept.kind not in {"nobody", "shell"}:
-        yield _row("kept by", f"{plan.kept.kind} {safe(plan.kept.name)}".rstrip())
+        ranks = plan.kept.kind == "ranks"
+        name = safe(plan.kept.name)
+        yield (
+            _row("part of", f"a larger server: {name}")
+            if ranks
+            else _row("kept by", f"{plan.kept.kind} {name}".rstrip())
+        )
     if plan.running_requests is not None:
         yield _row("requests", f"{plan.running_requests} running now")
     if plan.kind != "start":

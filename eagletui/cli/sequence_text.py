@@ -9,6 +9,8 @@ from eagletui.launching.steps import Progress, Step
 from eagletui.ui.format import duration, seconds
 
 NAME_CELLS = 12
+SHORT_S = 10.0
+"""Below it the tenths of a second tell something."""
 LINES = 12
 """Lines of a step's details that are told; the rest is counted."""
 _SIGNS = {"done": "✓", "failed": "✗", "skipped": "–", "running": "…", "pending": " "}
@@ -71,7 +73,8 @@ def end_lines(progress: Progress, node: str, *, colour: bool) -> Iterator[str]:
     head = HEADS[progress.ending]
     if colour:
         head = f"\x1b[1;{'32' if good else '31'}m{head}\x1b[0m"
-    took = "" if progress.ready_s is None else f" after {duration(progress.ready_s)}"
+    ready_s = progress.ready_s
+    took = "" if ready_s is None else f" after {seconds(ready_s) if ready_s < SHORT_S else duration(ready_s)}"
     yield f"{head}{took}: {safe(progress.text)}" if progress.text else f"{head}{took}"
     if progress.now_true:
         yield f"  now: {safe(progress.now_true)}"

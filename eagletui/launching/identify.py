@@ -20,6 +20,7 @@ from eagletui.servers.record import Record
 from eagletui.servers.targets import Target, carries_us, members_now
 from eagletui.shell.listeners import Listening, PortHolder, ask_listeners, parse_listeners
 from eagletui.shell.ownership import Ownership, ask_ownership, parse_ownership
+from eagletui.shell.plural import plural
 from eagletui.shell.processes import ProcessTable, ask_processes, parse_processes
 from eagletui.shell.script import Command
 
@@ -347,10 +348,9 @@ def _strange_listeners(
 
 def _nobody(port: int | None, found: Identified) -> str:
     where = f"on port {port}" if port else "there"
-    orphans = len(found.orphans)
-    left = (
-        f"; {orphans} process{'es' if orphans > 1 else ''} of an engine that belong{'' if orphans > 1 else 's'} to no server"
-        if orphans
-        else ""
+    one, many = (
+        f"{word} of an engine that {verb} to no server"
+        for word, verb in (("process", "belongs"), ("processes", "belong"))
     )
+    left = f"; {plural(len(found.orphans), one, many)}" if found.orphans else ""
     return f"no server runs {where}{left}"

@@ -30,6 +30,7 @@ from eagletui.shell.leftovers import (
     parse_shared_memory,
 )
 from eagletui.shell.listeners import Listening, PortHolder, ask_listeners, parse_listeners
+from eagletui.shell.plural import plural
 
 LOOK_EVERY_S: Final = 0.5
 CLOCK_SLACK_S: Final = 2.0
@@ -209,7 +210,7 @@ async def clean(
             )
         acting.tell(said, lines)
         await asyncio.sleep(LOOK_EVERY_S)
-    return Cleaned(_text(len(removed), len(kept), ports), lines, tuple(removed), kept)
+    return Cleaned(_text(len(removed), kept, ports), lines, tuple(removed), kept)
 
 
 def _listener(holder: PortHolder) -> str:
@@ -217,12 +218,15 @@ def _listener(holder: PortHolder) -> str:
     return f"{who} listens on port {holder.port}"
 
 
-def _text(removed: int, kept: int, ports: Collection[int]) -> str:
+def _text(removed: int, kept: Sequence[Leftover], ports: Collection[int]) -> str:
     parts = []
     if removed:
-        parts.append(f"removed {removed} entr{'ies' if removed != 1 else 'y'} of /dev/shm")
+        parts.append(f"removed {plural(removed, 'entry', 'entries')} of /dev/shm")
     if kept:
-        parts.append(f"{kept} in /dev/shm kept")
+        first = kept[0]
+        why = f": {first.why.removesuffix(': kept')}" if len(kept) == 1 else ""
+        more = f" and {len(kept) - 1} more" if len(kept) > 1 else ""
+        parts.append(f"kept {first.path}{more}{why}")
     if ports:
         parts.append(
             f"nobody listens on {', '.join(str(port) for port in sorted(ports)[:6])}{' …' if len(ports) > 6 else ''}"

@@ -151,6 +151,7 @@ class SequenceRun:
         if not self._progress.may_stop_now:
             return False
         self._stop_now.set()
+        self._happens(Drains(now=False))  # a second time it would end nothing more
         return True
 
     async def wait(self) -> Progress:

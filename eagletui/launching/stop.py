@@ -231,8 +231,8 @@ class _Stop:
             passed = time.monotonic() - first
             if self.acting.dry or self.stop_now.is_set() or (self.grace_s > 0 and passed >= self.grace_s):
                 return now
-            limit = f" of {age(self.grace_s)}" if self.grace_s > 0 else ""
-            self.tell(f"drains since {age(passed)}{limit}", now)
+            limit = f", {age(self.grace_s)} at most" if self.grace_s > 0 else ""
+            self.tell(f"drains for {age(passed)} now{limit}", now)
             left = self.grace_s - passed if self.grace_s > 0 else SLOW_POLL_S
             await self.pause(max(0.05, min(left, POLL_S if passed < SLOW_AFTER_S else SLOW_POLL_S)))
             now = await self.look()

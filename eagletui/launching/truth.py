@@ -149,8 +149,14 @@ def lines_of(checks: tuple[Check, ...]) -> tuple[str, ...]:
     return tuple(f"{one.id}: {one.result}: {told_of(one)}" for one in checks if one.result != "ok")
 
 
+NAMED = 3
+"""Checks that did not pass and are named in the line of the step."""
+
+
 def counted(checks: tuple[Check, ...]) -> str:
-    """How many passed."""
+    """How many passed, and which did not: they are told in full wherever the step's lines are shown."""
     passed = sum(one.result == "ok" for one in checks)
     rest = [one for one in checks if one.result != "ok"]
-    return f"{passed} of {len(checks)} checks passed" + (f", {len(rest)} told below" if rest else "")
+    return f"{passed} of {len(checks)} checks passed" + (
+        f"; not: {', '.join(one.id for one in rest[:NAMED])}{' …' if len(rest) > NAMED else ''}" if rest else ""
+    )

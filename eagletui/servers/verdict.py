@@ -18,6 +18,7 @@ from eagletui.logs.state import SHOWN_NAMES, LogState
 from eagletui.servers.exit_status import exit_words
 from eagletui.servers.model import Member, Reason, Server, State
 from eagletui.servers.stalls import Stillness, where
+from eagletui.shell.plural import plural
 
 FLOWING_S = 15.0
 """A token is "now" for so long: a decode line comes every 40 steps, a few seconds apart at the slowest."""
@@ -230,15 +231,19 @@ def _launcher_death(evidence: Evidence, server: Server) -> Iterator[Judgement]:
     elif not _wanted(evidence) and evidence.exit_status == 0 and evidence.ready_before and not left:
         yield _say(State.ABSENT, "stopped", "it ended by itself (exit status 0)")
     elif not _wanted(evidence):
-        rest = f"; {left} of its processes are left" if left else ""
+        rest = f"; {_left(left)}" if left else ""
         status = "" if evidence.exit_status is None else f", {exit_words(evidence.exit_status)}"
         text = f"the launcher (pid {server.pid}) is dead{status}{rest}{_because(evidence.log)}"
         yield _say(State.CRASHED, "died", text)
     elif left:
         by = ", ended by eagletui" if evidence.stopping or _asked(evidence) else ""
-        yield _say(State.STOPPING, "stopping", f"stopping{by}: {left} of its processes are left")
+        yield _say(State.STOPPING, "stopping", f"stopping{by}: {_left(left)}")
     else:
         yield _stopped(evidence)
+
+
+def _left(left: int) -> str:
+    return f"{plural(left, 'of its processes is', 'of its processes are')} left"
 
 
 def _member_deaths(evidence: Evidence, server: Server) -> Iterator[Judgement]:

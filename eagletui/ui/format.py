@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import time
 
+from eagletui.shell.plural import plural as _plural
+
+plural = _plural
+"""As in every room."""
+
 UNKNOWN = "–"
 MIB_PER_GIB = 1024
 PRECISE_AGE_S = 10.0
@@ -80,8 +85,3 @@ def watts(value: float | None) -> str:
     if value is None:
         return UNKNOWN
     return f"{value:.0f} W" if value < 1000 else f"{value / 1000:.1f} kW"
-
-
-def plural(n: int, one: str, many: str | None = None) -> str:
-    """`1 warning`, `2 warnings`."""
-    return f"{count(n)} {one if n == 1 else many or one + 's'}"

@@ -311,7 +311,7 @@ def test_no_on_the_terminal_and_ctrl_c_in_a_drain(place: Place) -> None:
         assert terminal.process.wait(ENDS_S) == 16
     assert lives(old)
     with bare_terminal([*EAGLETUI, "restart", "local", *words, "--yes"], place.home) as terminal:
-        says(terminal, b"drains since")
+        says(terminal, b"drains for")
         terminal.keys(b"\x03")
         says(terminal, b"cannot be undone")
         terminal.keys(b"\x03")

@@ -183,6 +183,7 @@ def test_what_we_stopped_is_no_crash_whatever_comes_of_it() -> None:
                 State.STOPPING,
                 Reason("stopping", "stopping, ended by eagletui: 3 of its processes are left"),
             )
+            assert "1 of its processes is left" in judge(replace(ours, alive=1, missing=(RANK,)))[1].text
         drains = judge(
             Evidence(server=UP, launcher_alive=True, alive=4, log=log, stopping=True, missing=(RANK,), running=2)
         )

@@ -141,7 +141,8 @@ def _stops(plan: Plan, shown: Shown, width: int) -> Iterator[Line]:
     server = plan.server
     if server is None:
         if plan.kind != "start":
-            yield (("nothing: no server runs here", "dim"),)
+            told = any(one.code == "nothing-to-stop" for one in plan.refusals)  # it says so with the port
+            yield (("nothing" if told else "nothing: no server runs here", "dim"),)
         return
     model = said((server.model or fmt.UNKNOWN).rstrip("/").rsplit("/", 1)[-1])
     port = f"port {server.port}" if server.port is not None else "no port"
@@ -167,7 +168,7 @@ def _stops(plan: Plan, shown: Shown, width: int) -> Iterator[Line]:
         yield tuple(facts_line)
     else:
         yield from _wrapped("".join(text for text, _ in facts_line), "text", width)
-    if plan.kind != "start":
+    if plan.kind != "start" and not plan.refused:
         grace = (
             f"{said(plan.stopped_by)} ends it, as long as that allows; k ends what is left" if plan.stopped_by and plan.kept.kind == "unit"
             else "it drains without limit; k ends it" if not plan.grace_s
@@ -180,7 +181,7 @@ def _stops(plan: Plan, shown: Shown, width: int) -> Iterator[Line]:
         more += [f"for {fmt.duration(plan.kept.since_s)}"] if plan.kept.since_s is not None else []
         where = f" ({', '.join(more)})" if more else ""
         concern = plan.kept.kind != "shell"
-        word = "kept by" if concern else "started from"
+        word = "a part of a larger server:" if plan.kept.kind == "ranks" else "kept by" if concern else "started from"
         yield from _wrapped(
             f"{word} {who}{where}", "warning" if concern else "dim", width, mark=("▲", "warning") if concern else None
         )
