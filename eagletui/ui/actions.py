@@ -41,7 +41,7 @@ def _later(id: str, key: str, label: str, help: str, group: str = "Server") -> A
 
 
 ACTIONS: tuple[Action, ...] = (
-    Action("pane.startup", "1", "startup", "Go to the Startup pane", "Panes"),
+    Action("pane.startup", "1", "startup", "Go to the first pane: start-up, server, crash", "Panes"),
     Action("pane.health", "2", "health", "Go to the Health pane", "Panes"),
     Action("pane.gpus", "3", "GPUs", "Go to the GPUs pane", "Panes"),
     Action("pane.throughput", "4", "throughput", "Go to the Throughput pane", "Panes"),

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 TICK_S = 1.0
 """Ages tick with it when nothing else changes."""
+_NOTICE_S: dict[SeverityLevel, float] = {"information": 3.0, "warning": 5.0, "error": 8.0}
+"""How long a notice stays: it covers the log, and one line is read in two seconds; why something is not done takes longer."""
 
 
 class EagleApp(BenchActions):
@@ -259,7 +261,7 @@ class EagleApp(BenchActions):
 
     def say(self, text: str, *, severity: SeverityLevel = "information") -> None:
         """A notice; the text is text. One that only informs replaces the one before it: keys pressed in a row do not fill the screen."""
-        notice = Notification(text, severity=severity, timeout=self.NOTIFICATION_TIMEOUT, markup=False)
+        notice = Notification(text, severity=severity, timeout=_NOTICE_S[severity], markup=False)
         if severity == "information":
             if self._passing is not None and self._passing in self._notifications:
                 self._unnotify(self._passing)
