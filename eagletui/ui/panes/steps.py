@@ -237,7 +237,7 @@ def failure_card(
     left = max(1, height - len(offers))
     now_rows = wrap(f"now: {said(progress.now_true)}", width, 3) if progress.now_true else []
     now = _now_lines(now_rows)
-    head = _headline(text, width, max(2, left - len(now) - 1))[:left]
+    head = _headline(text, width, max(2, left - len(now)))[:left]
     details = _details(progress, step, width)
     room = left - len(head) - len(now)
     if room < 0:

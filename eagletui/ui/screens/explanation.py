@@ -85,7 +85,7 @@ def _verdict(snapshot: Snapshot, diagnosis: Diagnosis | None, now: float, width:
     if diagnosis is not None:
         rows += [Row(line) for line in summary_lines(diagnosis, LEVEL_OF_STATE[state], min(TEXT_CELLS, width), MANY)]
         rows.append(Row(((where_words(snapshot, diagnosis, now, width), "dim"),)))
-        if mask_text(snapshot.verdict.reason.text) != mask_text(diagnosis.summary):
+        if mask_text(snapshot.verdict.reason.text).casefold() != mask_text(diagnosis.summary).casefold():
             # One row: as a rule it quotes what stands below.
             rows.append(Row(((cut(clean(f"{word}: {mask_text(snapshot.verdict.reason.text)}"), width), "dim"),)))
         return rows
