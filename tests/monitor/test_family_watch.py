@@ -15,7 +15,7 @@ def test_who_goes_while_the_server_is_stopped_stays_in_the_total() -> None:
     """`11 of 12 are left` tells how far a stop is; a helper that goes otherwise was never needed."""
     server = make_server(members=1)
     server = replace(
-        server, family=(*server.family, Member(process(50_000), "tracker"), Member(process(50_001), "tracker"))
+        server, family=(*server.family, Member(process(50_000), "other"), Member(process(50_001), "other"))
     )
 
     def answer(*gone: int) -> PollAnswer:
