@@ -319,7 +319,7 @@ def test_no_on_the_terminal_and_ctrl_c_in_a_drain(place: Place) -> None:
         said = terminal.tail
     assert b"nothing was launched" in said
     assert not place.locked()
-    assert place.record()["outcome"] == "aborted"
+    assert place.record()["outcome"] == "running", "it was told to end: the next one can go on with it"
     began = time.monotonic()
     status, _, err = place.on_port("restart", "--yes", "--grace", "0.5")
     assert status == 0, err

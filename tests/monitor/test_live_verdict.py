@@ -18,8 +18,10 @@ from pathlib import Path
 import pytest
 
 from eagletui.logs.stall import Limits
+from eagletui.logs.store import StoredLine
 from eagletui.monitor import deep_health, server_watch
 from eagletui.monitor.monitor import NodeMonitor
+from eagletui.monitor.snapshot import Snapshot
 from eagletui.nodes.local import LocalNode
 from eagletui.servers import stalls, verdict
 from eagletui.servers.model import State
@@ -191,6 +193,14 @@ async def test_a_launch_that_stands_still_is_a_stall_until_it_goes_on(
             assert on.diagnosis is None
 
 
+def newest(snapshot: Snapshot) -> list[StoredLine]:
+    """The last lines of the log, as far as it was read."""
+    store = snapshot.log.store
+    return [
+        line for number in range(max(store.first, store.end - 5), store.end) if (line := store.line(number)) is not None
+    ]
+
+
 async def test_kernels_that_are_compiled_explain_requests_without_tokens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,12 +211,13 @@ async def test_kernels_that_are_compiled_explain_requests_without_tokens(
     with running_engine(tmp_path) as engine:
         async with running(NodeMonitor(LocalNode(), port=engine.port)) as monitor:
             await until(monitor, lambda s: s.verdict.reason.code == "serving" and s.family_total == 4)
-            os.kill(engine.pid, signal.SIGUSR2)
             with engine.log.open("a") as log:
                 log.write(
                     "[2026-11-30 10:02:00 TP0] Entering DeepGEMM JIT Pre-Compile session. It may take a long time\n"
                 )
+            await until(monitor, lambda s: any("DeepGEMM" in line.text for line in newest(s)))
             began = time.monotonic()
+            os.kill(engine.pid, signal.SIGUSR2)
             stalled = await until(monitor, lambda s: s.verdict.state is State.STALLED, 20)
             assert stalled.verdict.reason.code == "no-tokens"
             assert time.monotonic() - began > 4.5
