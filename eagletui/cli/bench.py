@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from eagletui.cli.options import NumberRange
 from eagletui.errors import BenchError, EagletuiError, NodeError, UsageError
 
 if TYPE_CHECKING:
@@ -61,18 +62,18 @@ class Asked:
 @click.option("--requests", type=click.IntRange(1, 1_000_000), metavar="N", help="Requests of each repeat.")
 @click.option("--input-len", type=click.IntRange(1, 10_000_000), metavar="N", help="Tokens of a prompt.")
 @click.option("--output-len", type=click.IntRange(1, 1_000_000), metavar="N", help="Tokens of an answer.")
-@click.option("--spread", type=click.FloatRange(0, 1), metavar="X", help="Draw lengths from (1 - X) of that up to it.")
+@click.option("--spread", type=NumberRange(0, 1), metavar="X", help="Draw lengths from (1 - X) of that up to it.")
 @click.option("--concurrency", type=click.IntRange(1, 10_000), metavar="N", help="Requests at a time.")
 @click.option(
     "--rate",
-    type=click.FloatRange(0, 100_000, min_open=True),
+    type=NumberRange(0, 100_000, min_open=True),
     metavar="R",
     help="Begin R requests a second (Poisson) instead.",
 )
 @click.option("--repeats", type=click.IntRange(1, 1000), metavar="N", help="How often: two or more give an interval.")
 @click.option("--warmup", type=click.IntRange(0, 100_000), metavar="N", help="Requests before that are not counted.")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Of prompts, lengths and arrivals.")
-@click.option("--temperature", type=click.FloatRange(0, 10), metavar="T", help="Of the sampling.")
+@click.option("--temperature", type=NumberRange(0, 10), metavar="T", help="Of the sampling.")
 @click.option("--eos/--ignore-eos", "eos", default=None, help="Let answers end where the model ends them.")
 @click.option(
     "--prompts",
@@ -100,7 +101,7 @@ class Asked:
     metavar="FILE",
     help="Another ssh configuration.",
 )
-@click.option("--speed", type=click.FloatRange(0, min_open=True), metavar="X", help="Of the demo node's time.")
+@click.option("--speed", type=NumberRange(0, min_open=True), metavar="X", help="Of the demo node's time.")
 @click.option("--scenario", metavar="NAME", help="A bad day of the demo node.")
 @click.option("--json", "as_json", is_flag=True, help="Print events, one JSON object a line; the last is `result`.")
 def bench(
@@ -215,6 +216,7 @@ def _node(asked: Asked) -> Node:
 async def _measured(session: BenchSession, load: Load, out: Output, asked: Asked) -> int:
     """Run it, tell how it goes and what it comes to. ctrl+c ends it; what was measured is told."""
     from eagletui.cli.wait import told_to_end
+    from eagletui.cli.wait_output import NobodyReads
 
     news = asyncio.Event()
     session.on_change = news.set
@@ -222,16 +224,21 @@ async def _measured(session: BenchSession, load: Load, out: Output, asked: Asked
     telling = _Telling(out)
     status = 0
     waiting = asyncio.create_task(run.wait())
-    with told_to_end(news.set, out.descriptor) as ends:
-        while not waiting.done():
-            if ends and not status:
-                status = ends[0]
-                run.abort()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(TICK_S):
-                    await news.wait()
-            news.clear()
-            telling.show(run.progress)
+    try:
+        with told_to_end(news.set, out.descriptor) as ends:
+            while not waiting.done():
+                if ends and not status:
+                    status = ends[0]
+                    run.abort()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(TICK_S):
+                        await news.wait()
+                news.clear()
+                telling.show(run.progress)
+    except NobodyReads:  # what was measured is kept, and no task is left with an error that nobody asked for
+        run.abort()
+        await asyncio.gather(waiting, return_exceptions=True)
+        raise
     try:
         result = await waiting
     except (BenchError, NodeError, EagletuiError) as error:

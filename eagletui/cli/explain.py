@@ -7,6 +7,7 @@ from math import isfinite
 import click
 
 from eagletui.cli.explain_input import from_terminal, open_log
+from eagletui.cli.options import NumberRange
 from eagletui.errors import UsageError
 
 _EPILOG = """Exit status: 0 no failure, 13 crashed (or never started), 12 stalled, 2 the file cannot be read.
@@ -27,9 +28,7 @@ _FAILED = {"crashed": 13, "stalled": 12}
     show_default=True,
     help="Whose log it is.",
 )
-@click.option(
-    "--idle", "idle_s", type=click.FloatRange(min=0), metavar="SECONDS", help="How long the file has not grown."
-)
+@click.option("--idle", "idle_s", type=NumberRange(min=0), metavar="SECONDS", help="How long the file has not grown.")
 @click.option(
     "--exit-code", type=click.IntRange(-255, 255), metavar="N", help="What the process returned (-9 or 137: killed)."
 )

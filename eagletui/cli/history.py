@@ -30,7 +30,7 @@ def _filters(function: F) -> F:
             click.option("--model", metavar="TEXT", default=None, help="Of models with this in their name."),
             click.option("--profile", metavar="NAME", default=None, help="Of this profile."),
             click.option("--since", "since_text", metavar="TIME", default=None, help="Since then: 2h, 3d, 2026-11-30, 2026-11-30T14:00."),
-            click.option("--limit", type=click.IntRange(min=1), metavar="N", default=None, help=f"The newest N; a table has {MOST_ROWS} otherwise."),
+            click.option("--limit", type=click.IntRange(1, 1_000_000_000), metavar="N", default=None, help=f"The newest N; a table has {MOST_ROWS} otherwise."),
         )
     ):  # fmt: skip
         function = decorate(function)

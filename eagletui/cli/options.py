@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     from eagletui.nodes.prompter import Prompter
 
 F = TypeVar("F", bound=Callable[..., object])
+
+
+class NumberRange(click.FloatRange):
+    """A range of numbers; nan and inf, which every comparison lets pass, are none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a number.", param, ctx)
+        return number
 
 
 def _not_empty(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
@@ -30,7 +41,7 @@ def _reaching() -> tuple[Callable[[F], F], ...]:
             "-F", "ssh_config", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another ssh configuration file."
         ),
         click.option(
-            "--speed", type=click.FloatRange(0.1, 1000), default=None, help="For the demo node only: its times are divided by this."
+            "--speed", type=NumberRange(0.1, 1000), default=None, help="For the demo node only: its times are divided by this."
         ),
         click.option(
             "--scenario", metavar="NAME", default=None,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from eagletui.cli.options import server_options
+from eagletui.cli.options import NumberRange, server_options
 from eagletui.cli.wait import timespan
 from eagletui.errors import NodeError, UsageError
 
@@ -85,7 +85,7 @@ def _stop_options(function: F) -> F:
     for decorate in reversed(
         (
             click.option("--pid", type=click.IntRange(2), metavar="PID", help="The server with this launcher."),
-            click.option("--grace", "grace_s", type=click.FloatRange(0), metavar="SECONDS", help="How long it may drain; 0 is no limit."),
+            click.option("--grace", "grace_s", type=NumberRange(0), metavar="SECONDS", help="How long it may drain; 0 is no limit."),
             click.option("--keep-leftovers", is_flag=True, help="Leave what it left in /dev/shm."),
         )
     ):  # fmt: skip

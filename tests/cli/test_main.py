@@ -121,3 +121,12 @@ def test_ctrl_c_while_the_program_is_still_loading(tmp_path: Path, monkeypatch: 
     done = run(tmp_path, "keys")
     assert done.returncode == 130
     assert done.stderr == done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "argv", [["bench", "demo", "--rate", "nan"], ["stop", "demo", "--grace", "inf"], ["history", "--limit", "9" * 30]]
+)
+def test_what_is_no_number_is_a_mistake_of_usage(argv: list[str]) -> None:
+    done = CliRunner().invoke(main, argv)
+    assert done.exit_code == 2
+    assert "Invalid value" in done.output
