@@ -182,15 +182,17 @@ class Answer:
         if not isinstance(usage, dict):
             return None
         count = usage.get("completion_tokens")
-        if isinstance(count, int):
+        if not isinstance(count, int) or count < 0:
+            count = None
+        else:
             self.tokens = count
         prompt = usage.get("prompt_tokens")
-        if isinstance(prompt, int):
+        if isinstance(prompt, int) and prompt >= 0:
             self.prompt_tokens = prompt
         details = usage.get("prompt_tokens_details")
         if isinstance(details, dict) and isinstance(cached := details.get("cached_tokens"), int):
             self.cached_tokens = cached
-        return count if isinstance(count, int) else None
+        return count
 
     def _choice(self, choice: dict[str, Any], running: int | None, at: float) -> None:
         delta = choice.get("delta")

@@ -180,6 +180,9 @@ class Client:
         try:
             if status != 200:
                 text = await _text_of(response)
+                if 300 <= status < 400:
+                    where = response.headers.get("location", "nowhere")
+                    return row(status, quoted(f"it points to {where}, which is not followed: name that address")), None
                 return row(status, quoted(_told(text) or f"status {status} {response.reason_phrase}".strip())), text
             # As it comes: aiter_raw has layers of its own around each part.
             async for data in cast("httpx.AsyncByteStream", response.stream):

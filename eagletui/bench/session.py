@@ -47,7 +47,8 @@ class SessionRun:
     def __init__(self, session: BenchSession, load: Load, run: str) -> None:
         self.load = load
         self.run = run
-        self.baseline: Result | None = None
+        self.kept = False
+        """It has its place in the history."""
         self._session = session
         self._progress = BenchProgress(
             "preparing", repeats=load.repeats, asked=load.requests * load.repeats, at=time.monotonic()
@@ -107,14 +108,15 @@ class SessionRun:
             try:
                 baseline = await asyncio.to_thread(kept.baseline_for, load, target.facts)
             except HistoryError as error:
-                notes.append(str(error))
+                notes.append(f"it was held against no baseline: {error}")
         result = conclude(self.run, load, target.facts, measured, began, complete=complete, against=baseline)
         if kept is not None and self._session.keeps:
             rows = [row for repeat in measured.repeats for row in repeat.rows]
             try:
                 await asyncio.to_thread(kept.record, result, rows)
+                self.kept = True
             except HistoryError as error:
-                notes.append(f"it is not kept: {error}")
+                notes = [f"it is not kept: {error}"]
         return Ended(replace(result, notes=(*result.notes, *dict.fromkeys(notes))))
 
     def _waits(self, what: str) -> None:

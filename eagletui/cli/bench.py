@@ -246,9 +246,11 @@ async def _measured(session: BenchSession, load: Load, out: Output, asked: Asked
         if asked.as_json:
             _write_error(out, run, error, status or error.exit_status)
         if status:
+            if not asked.as_json:
+                click.echo(f"eagletui: {error}", err=True)
             return status
         raise
-    telling.end(result)
+    telling.end(result, kept=run.kept)
     return status or (FAILED if result.failed else 0)
 
 
@@ -311,7 +313,7 @@ class _Telling:
         if isinstance(self._out, LiveOutput):
             self._out.draw([], "")
 
-    def end(self, result: Result) -> None:
+    def end(self, result: Result, *, kept: bool) -> None:
         """What it came to."""
         from eagletui.bench.report import text_of
         from eagletui.cli.bench_text import result_lines
@@ -321,7 +323,7 @@ class _Telling:
             self._out.write(text_of(result))
             return
         live: LiveOutput | None = self._out if isinstance(self._out, LiveOutput) else None
-        lines = list(result_lines(result, colour=live is not None and live.colour))
+        lines = list(result_lines(result, colour=live is not None and live.colour, kept=kept))
         if live is not None:
             live.draw(lines, "")
         else:

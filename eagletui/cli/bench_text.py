@@ -36,8 +36,8 @@ def live_line(progress: BenchProgress) -> str:
     return "  " + " · ".join(parts)
 
 
-def result_lines(result: Result, *, colour: bool) -> Iterator[str]:
-    """The whole of it, as a table with what it comes to."""
+def result_lines(result: Result, *, colour: bool, kept: bool = True) -> Iterator[str]:
+    """The whole of it, as a table with what it comes to. `kept`: it has its place in the history, by its id."""
     facts, load = result.facts, result.load
     who = " ".join(part for part in (facts.engine, facts.version) if part) or "a server"
     where = f" on {facts.node}" if facts.node else f" at {facts.machine}"
@@ -49,6 +49,8 @@ def result_lines(result: Result, *, colour: bool) -> Iterator[str]:
     for failure in result.failures:
         status = "no answer" if failure.status is None else f"status {failure.status}"
         yield _painted(f"{failure.count} × {status}: {safe(failure.text)}", "31", colour=colour)
+    if any(failure.status in {401, 403} for failure in result.failures):
+        yield "a key is needed: --api-key-env NAME sends the one in that variable"
     if result.tok_s is not None:
         yield ""
         yield "  " + f"{_HEAD[0]:<16}" + "".join(f"{head:>10}" for head in _HEAD[1:])
@@ -61,7 +63,8 @@ def result_lines(result: Result, *, colour: bool) -> Iterator[str]:
     yield from _conclusion(result, colour=colour)
     for note in result.notes:
         yield f"note: {safe(note)}"
-    yield f"run {result.run} · percentiles: {PERCENTILE}"
+    name = f"run {result.run}" if kept else "this run is not kept"
+    yield f"{name} · percentiles: {PERCENTILE}"
 
 
 def _tokens(result: Result) -> str:

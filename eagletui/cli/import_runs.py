@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 MOST_BYTES = 512 << 20
 """A file of bench_serving with every request of a hundred long runs is smaller; more would fill the memory."""
+QUOTED = 5
+"""Lines of a file that are told wrong, each by itself."""
 _EPILOG = """What is imported twice is kept once. Lines that follow each other with the same arguments, tag and server are repeats of one run.
 Exit status: 0, 2 nothing could be read, or usage."""
 
@@ -48,8 +50,7 @@ def import_runs(files: tuple[str, ...], node: str | None, as_json: bool) -> int:
     for name in files:
         text, changed = _read(name)
         found = read_foreign(text, changed, node=node, machine=machine)
-        for problem in found.problems:
-            click.echo(f"eagletui: {name}: {problem}", err=True)
+        _complain(name, found.problems)
         readable = readable or bool(found.runs)
         for one in found.runs:
             result = replace(one.result, run=runs.new_id())
@@ -71,6 +72,13 @@ def import_runs(files: tuple[str, ...], node: str | None, as_json: bool) -> int:
 
         click.echo(runs_text(new))
     return 0
+
+
+def _complain(name: str, problems: tuple[str, ...]) -> None:
+    for problem in problems[:QUOTED]:
+        click.echo(f"eagletui: {name}: {problem}", err=True)
+    if len(problems) > QUOTED:
+        click.echo(f"eagletui: {name}: and {len(problems) - QUOTED} more lines like these", err=True)
 
 
 def _read(name: str) -> tuple[str, float]:

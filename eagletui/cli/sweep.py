@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 SOME_FAILED = 21
 INTERRUPTED = 130
 CLOSING_S = 5.0
+SIMULATED = "demo"
+"""A fresh node for each process: there is nothing to go on with."""
 WIDTH = 100
 """Of the report where no terminal tells one."""
 
@@ -137,7 +139,7 @@ async def _with_node(
 
 def _folder_of(node: Node, usual: Path) -> Path:
     """A demo node is a fresh one for each process: nothing of it is gone on with, so nothing of it is kept with what is real."""
-    if node.name != "demo":
+    if node.name != SIMULATED:
         return usual
     import atexit
     import tempfile
@@ -302,7 +304,7 @@ async def _followed(sweep: Sweep, found: SweepFile, terms: Terms, asked: Asked, 
     except (EndedError, NodeError, EagletuiError) as error:
         out.say((f"eagletui: the sweep ended: {error}",))
         status = error.exit_status or 17
-    if status:
+    if status and sweep.state.at is not None and sweep.state.node != SIMULATED:
         out.say((f"The same command goes on at cell {(sweep.state.at or 0) + 1} of {len(sweep.state.cells)}.",))
     return _told(sweep.state, asked, out, status)
 

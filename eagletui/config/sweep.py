@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, StrictStr, ValidationError
 
@@ -33,6 +33,8 @@ from eagletui.errors import ConfigError
 
 MAX_CELLS = 500
 """More than anybody waits for: ten days of starts of half an hour."""
+_WHERE = frozenset({"port", "host"})
+_NOT_HERE = "every cell is the same server: where it listens is not changed (--port names which one is meant)"
 _TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s?)?")
 
 
@@ -123,13 +125,21 @@ def load_sweep(path: Path) -> tuple[SweepFile, str]:
         raise ConfigError(str(error.problem)) from None
     lines = lines_of(source.text)
     try:
-        found = SweepFile.model_validate(source.table)
+        found = SweepFile.model_validate(_as_named(source.table))
     except ValidationError as error:
         raise ConfigError("\n".join(map(str, told(source, lines, error, _names_beside)))) from None
     problems = list(_senseless(path, lines, found))
     if problems:
         raise ConfigError("\n".join(map(str, problems)))
     return found, source.text
+
+
+def _as_named(table: dict[str, Any]) -> dict[str, Any]:
+    """With the keys of `load` as they are named here: a person writes them as the options are, too."""
+    load = table.get("load")
+    if not isinstance(load, dict):
+        return table
+    return {**table, "load": {key.replace("-", "_"): value for key, value in load.items()}}
 
 
 def _senseless(path: Path, lines: dict[tuple[str, ...], int], found: SweepFile) -> list[Problem]:
@@ -143,7 +153,12 @@ def _senseless(path: Path, lines: dict[tuple[str, ...], int], found: SweepFile) 
     total = ((combinations if found.flags else 0) + len(found.cells)) * found.rounds
     if total > MAX_CELLS:
         problems.append(Problem(path, lines.get(("flags",)), "flags", f"{total} cells are more than {MAX_CELLS}"))
+    problems += [
+        Problem(path, lines.get(("flags", flag)), f"flags.{flag}", _NOT_HERE) for flag in found.flags if flag in _WHERE
+    ]
     for at, cell in enumerate(found.cells):
+        if set(cell.set) & _WHERE:
+            problems.append(Problem(path, lines.get(("cells", str(at), "set")), f"cells.{at}.set", _NOT_HERE))
         where = lines.get(("cells", str(at)))
         if cell.variant is not None and found.profile is None:
             problems.append(Problem(path, where, f"cells.{at}.variant", "a variant is of a profile: name it above"))

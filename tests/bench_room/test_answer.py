@@ -57,6 +57,7 @@ def read(*parts: bytes) -> Answer:
             2, (2, 4), [1000], id="a role is no token, reasoning is one",
         ),
         pytest.param((delta(reasoning="x"), delta("tool_calls", tool_calls=[{"index": 0}]) + usage(9)), 9, (1, 2), [125] * 8, id="a tool call"),
+        pytest.param((text("a", "length") + usage(-5),), 1, (1, 1), [], id="a count that is none"),
         pytest.param((text("a", "length") + usage(1),), 1, (1, 1), [], id="one token"),
         pytest.param(
             tuple(text("", finish, {"completion_tokens": n}) for n, finish in ((1, None), (2, None), (3, "length"))),

@@ -28,6 +28,7 @@ variant = "tp4"
 
 [load]
 concurrency = 8
+output-len = 64
 """
 
 
@@ -42,7 +43,12 @@ def test_a_whole_file(tmp_path: Path) -> None:
         ("cuda-graph-bs", (("1", "2"), "8")),
     )
     assert [cell.changes() for cell in found.cells] == [(("disable-cuda-graph", True),), ()]
-    assert (found.profile, found.order, found.load.concurrency, found.load.repeats) == ("llama", "interleaved", 8, None)
+    assert (found.profile, found.order, found.load.concurrency, found.load.output_len) == (
+        "llama",
+        "interleaved",
+        8,
+        64,
+    )
     assert seconds_of(found.start_timeout) == 5400
 
 
@@ -61,6 +67,7 @@ def test_a_whole_file(tmp_path: Path) -> None:
         ("[[cells]]\nname = 'x'\n", ":1: cells.0: it changes nothing"),
         ("start_timeout = 'soon'\n[flags]\ntp = [1]\n", ":1: start_timeout: 'soon' is no time"),
         ("[flags]\ntp = [" + ",".join(map(str, range(501))) + "]\n", "501 cells are more than 500"),
+        ("[flags]\nport = [1, 2]\n", ":2: flags.port: every cell is the same server"),
         ("[flags\n", "it is no TOML"),
     ],
 )  # fmt: skip
