@@ -129,6 +129,11 @@ class NodeOperator:
             raise RefusedError("; ".join(told), code="read-only" if self._guards.sentence else plan.refusals[0].code)
         return self._start(plan, None, None)
 
+    @property
+    def confirm_name(self) -> str | None:
+        """See Operator."""
+        return self._guards.confirm_name
+
     def resume(self, record: Record) -> SequenceRun | None:
         """See Operator."""
         step = _reached(record)

@@ -59,6 +59,10 @@ class Operator(Protocol):
         """A sentence."""
 
     @property
+    def confirm_name(self) -> str | None:
+        """What has to be typed before anything is changed on this node, None where nothing has. A plan asks it by itself."""
+
+    @property
     def current(self) -> Run | None:
         """The sequence that runs, or the last one that ran here."""
 

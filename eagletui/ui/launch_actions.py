@@ -319,10 +319,19 @@ class LaunchActions(App[None]):
         """Where an earlier eagletui left it, or this one failed."""
         if not self._begin_of("server.go-on") or self.operator is None:
             return
-        record = self.left_over or self._record_of_failure()
-        if record is None or self.operator.resume(record) is None:
+        record, operator = self.left_over or self._record_of_failure(), self.operator
+        if record is None:
             self.say("There is nothing to go on with any more.", severity="warning")
-        self._operated()
+            return
+        from eagletui.ui.screens.confirm import ConfirmScreen, going_on
+
+        def decided(go: bool | None) -> None:
+            if go and operator.resume(record) is None:
+                self.say("There is nothing to go on with any more.", severity="warning")
+            self._operated()
+
+        title = f"Go on with a {record.kind} on {self.seen().node}"
+        self.open_dialog(ConfirmScreen(title, going_on(record), "go on", operator.confirm_name), decided)
 
     def _record_of_failure(self) -> Record | None:
         """The record on the node of the sequence that failed."""
@@ -342,8 +351,24 @@ class LaunchActions(App[None]):
         self.open_dialog(OrphanScreen(self.seen(), fixed), self._end_orphans)
 
     def _end_orphans(self, chosen: tuple[Orphan, ...] | None) -> None:
-        if chosen and self.operator is not None and self.operator.read_only is None:
-            self.run_worker(self._ending(self.operator, chosen), name="orphans", exit_on_error=False)
+        operator = self.operator
+        if not chosen or operator is None or operator.read_only is not None:
+            return
+        orphans = chosen
+
+        def decided(go: bool | None) -> None:
+            if go:
+                self.run_worker(self._ending(operator, orphans), name="orphans", exit_on_error=False)
+
+        if operator.confirm_name is None:  # the list has asked already
+            decided(go=True)
+            return
+        from eagletui.ui.screens.confirm import ConfirmScreen
+
+        pids = ", ".join(str(one.process.pid) for one in orphans)
+        told = f"End exactly {fmt.plural(len(orphans), 'process', 'processes')} (pid {pids}). It cannot be undone."
+        title = f"Processes without a server on {self.seen().node}"
+        self.open_dialog(ConfirmScreen(title, (told,), "end them", operator.confirm_name), decided)
 
     async def _ending(self, operator: Operator, chosen: tuple[Orphan, ...]) -> None:
         self.say(f"Ending {fmt.plural(len(chosen), 'process', 'processes')} …")

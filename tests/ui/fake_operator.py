@@ -62,6 +62,7 @@ class FakeOperator:
     ) -> None:
         self.on_change: Callable[[], None] | None = None
         self.read_only = read_only
+        self.confirm_name: str | None = None
         self.current: FakeRun | None = None
         self.wishes: list[Wish] = []
         self.begun: list[Plan] = []

@@ -344,9 +344,31 @@ async def test_what_an_earlier_eagletui_left_is_offered() -> None:
         assert "A restart of k25 was left at GPUs free" in s.words("startup")
         assert "y go on" in s.foot()
         await s.keys("y")
+        assert "lmsys@laptop began it at 2026-12-01T10:30:31Z and left it at the step gpus-free" in s.picture()
+        await s.keys("n")
+        assert operator.resumed == []
+        await s.keys("y", "y")
         assert operator.resumed == [record]
         await s.keys("escape")
         assert "No server on gpu-node" in s.words("startup")
+
+
+async def test_on_a_production_node_its_name_is_typed_for_what_has_no_plan_too() -> None:
+    record = Record("r1", "stop", "2026-12-01T10:30:31Z", "a@b", step="stop", family=((41, 7), (42, 8)))
+    operator = made.of(PLAN)()
+    operator.confirm_name = "prod"
+    async with restarting(replace(made.with_orphans(), unfinished=record, server=None), operator) as s:
+        await s.keys("y")
+        assert "What is left of the old server is ended: pid 41, 42." in s.picture()
+        await s.keys(*"pro", "enter", "escape")
+        assert operator.resumed == []
+        await s.keys("y", *"prod", "enter")
+        assert operator.resumed == [record]
+        await s.keys("o", "a", "e", "y")
+        assert operator.ended == []
+        await s.keys("escape", "o", "a", "e", "y", *"prod", "enter")
+        await s.app.workers.wait_for_complete()
+        assert len(operator.ended) == 1
 
 
 # ---- flags -----------------------------------------------------------------------------------------------------------
