@@ -73,8 +73,14 @@ class Place:
             )  # fmt: skip
         self.started.append(started)
         wait_until(lambda: "fired up" in log.read_text(errors="replace"), "the server never came up", 30)
-        module = b"\0sglang.launch_server\0"
-        return max(pid for pid in self.processes() if module in Path(f"/proc/{pid}/cmdline").read_bytes())
+        words = (
+            b"sglang.launch_server",
+            str(self.port).encode(),
+        )  # pids come round again: the largest is not the newest
+        [pid] = [
+            pid for pid in self.processes() if set(words) <= set(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
+        ]
+        return pid
 
     def run(self, *words: str) -> tuple[int, str, str]:
         """`eagletui WORDS` in this process: exit status, stdout, stderr. Nothing secret is in either."""

@@ -197,7 +197,9 @@ def newest(snapshot: Snapshot) -> list[StoredLine]:
     """The last lines of the log, as far as it was read."""
     store = snapshot.log.store
     return [
-        line for number in range(max(store.first, store.end - 5), store.end) if (line := store.line(number)) is not None
+        line
+        for number in range(max(store.first, store.end - 500), store.end)
+        if (line := store.line(number)) is not None
     ]
 
 
