@@ -172,6 +172,7 @@ exit 0
     reads_only=False,
 )
 
+# What is written last is read first: where there is an exit status, there is the process that it is of.
 KEEPER_STATE: Final = Script(
     "keeper-state",
     PLACE
@@ -186,6 +187,7 @@ dir=$root/$id
 if [ ! -d "$dir" ]; then printf 'record n\n'; exit 0; fi
 begun=n; if [ -e "$dir/begun" ]; then begun=y; fi
 printf 'record y\nbegun %s\n' "$begun"
+status=; if [ -f "$dir/exit" ]; then read -r status status_more 2>/dev/null <"$dir/exit"; fi
 keeper=; pid=
 if identity_in "$dir/keeper"; then
 keeper=$identity_pid
@@ -209,7 +211,6 @@ if [ -n "$log" ]; then
 set -- $(stat -L -c '%d %i %s %Y' "$log" 2>/dev/null || echo '- - - -')
 printf 'log %s %s %s %s %s\n' "$(printf '%s' "$log" | hex)" "$@"
 fi
-status=; if [ -f "$dir/exit" ]; then read -r status status_more 2>/dev/null <"$dir/exit"; fi
 case $status in ''|*[!0-9]*|????*) ;; *) printf 'exit %s\n' "$status";; esac
 if [ "$status" = 0 ] && [ -n "$pid" ]; then
 for p in /proc/[0-9]*; do

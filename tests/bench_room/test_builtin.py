@@ -76,7 +76,7 @@ async def test_what_it_measures_is_what_was_sent(asking: Asking) -> None:
         assert row.ttft_ms is not None
         assert row.ttft_ms >= 99
         assert row.e2e_ms is not None
-        assert row.e2e_ms - row.ttft_ms >= 35
+        assert row.e2e_ms - row.ttft_ms >= 20
         assert len(row.gaps_ms) == 9
     assert measured.api == "completions"
     assert asking.told[-1].stage == "ended"
@@ -154,7 +154,9 @@ async def test_an_open_loop_does_not_wait_for_answers(asking: Asking) -> None:
     load = replace(LOAD, requests=12, rate=200.0, concurrency=None)
     measured = await asking.run(load, {"pace": 0.02})
     begun = [row.sent_s for row in rows(measured)]
-    assert max(begun) < 0.18, "twelve at 200 a second, while each answer takes 0.2 s"
+    assert max(begun) < 1.0, (
+        "twelve at 200 a second, while each answer takes 0.2 s: one after the other they would take 2.4 s"
+    )
     assert begun == sorted(begun)
     assert max(one.open for one in asking.told) > 3
 

@@ -35,6 +35,11 @@ EAGLETUI = [sys.executable, "-m", "eagletui"]
 ENDS_S = 60.0
 
 
+def started_of(pid: int) -> int:
+    """Clock ticks since the boot."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+
+
 @dataclass
 class Place:
     """A home and a folder in which servers run. `mark` is in the environment of everything that is started from here, by whomever."""
@@ -73,14 +78,13 @@ class Place:
             )  # fmt: skip
         self.started.append(started)
         wait_until(lambda: "fired up" in log.read_text(errors="replace"), "the server never came up", 30)
-        words = (
-            b"sglang.launch_server",
-            str(self.port).encode(),
-        )  # pids come round again: the largest is not the newest
-        [pid] = [
-            pid for pid in self.processes() if set(words) <= set(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
+        wanted = {b"sglang.launch_server", str(self.port).encode()}
+        found = [
+            pid for pid in self.processes() if wanted <= set(Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"))
         ]
-        return pid
+        return max(
+            found, key=lambda pid: (started_of(pid), pid)
+        )  # pids come round again: the largest is not the newest
 
     def run(self, *words: str) -> tuple[int, str, str]:
         """`eagletui WORDS` in this process: exit status, stdout, stderr. Nothing secret is in either."""

@@ -215,7 +215,8 @@ def following_client(orders: Orders) -> Iterator[Client]:
         if process.poll() is None:
             process.terminate()
             process.wait(20)
-        assert not errors.read_text(errors="replace")
+        written = errors.read_text(errors="replace")
+        assert not written, written[-3000:]
     finally:
         process.kill()
         process.wait(10)
