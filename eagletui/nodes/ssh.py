@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 # Without a handler Python prints a library's warnings on stderr, which is the user's screen.
 logging.getLogger("asyncssh").addHandler(logging.NullHandler())
+# Of each packet that asyncssh still writes to a link that broke, a line on the user's terminal: that it broke is told by its state.
+logging.getLogger("asyncio").addFilter(lambda told: told.getMessage() != "socket.send() raised exception.")
 
 KEEPALIVE_SECONDS = 5.0
 KEEPALIVE_COUNT = 2
